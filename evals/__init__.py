@@ -1,0 +1,1 @@
+"""The harness that measures supervision. See docs/evals.md."""

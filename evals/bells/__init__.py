@@ -1,0 +1,1 @@
+"""The BELLS suites: supervisor scores and metacognitive coherence."""

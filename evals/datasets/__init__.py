@@ -1,0 +1,1 @@
+"""Dataset cards, readers and loaders."""

@@ -1,0 +1,1 @@
+"""The NESSiE-shaped suite of minimal instruction-security cases."""

@@ -1,0 +1,1 @@
+"""The OpenAI-compatible proxy: the line of a request. See docs/proxy.md."""

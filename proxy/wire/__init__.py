@@ -1,0 +1,1 @@
+"""One adapter a route family between wire bodies and canonical segments."""

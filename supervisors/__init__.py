@@ -1,0 +1,1 @@
+"""Supervisors: anything that judges an exchange. See docs/supervisors.md."""

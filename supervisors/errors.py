@@ -1,0 +1,106 @@
+"""The error tree of the project. An exception means failure; it is never a verdict.
+
+GuardrailError
+├── ConfigError          the configuration is wrong; `path` says where
+├── ChatError            a model behind a supervisor did not answer
+│   ├── ChatTimeout      the deadline passed
+│   ├── ChatRefused      the backend answered and declined (4xx, content filter)
+│   └── ChatUnavailable  connect error, reset, 429, 5xx after retries
+├── ReplyError           a reply came and breaks its contract
+├── UpstreamError        the model server failed; carries the status for the caller
+├── StoreError           the journal could not be written or read
+└── DatasetError         a dataset is missing, drifted or malformed
+"""
+
+from __future__ import annotations
+
+
+class GuardrailError(Exception):
+    """Root of every error this project raises on purpose."""
+
+
+class ConfigError(GuardrailError):
+    """Say what is wrong in the configuration, where, and what would be right.
+
+    Args:
+        message: what was wrong and what would be right.
+        path: dotted path of the setting, empty when the file itself is the problem.
+    """
+
+    def __init__(self, message: str, path: str = "") -> None:
+        super().__init__(f"{path}: {message}" if path else message)
+        self.path = path
+
+
+class ChatError(GuardrailError):
+    """A model or service behind a supervisor did not give a usable answer.
+
+    Args:
+        message: scrubbed of URLs and keys.
+        status: HTTP status if one was received.
+        code: short machine word of the backend, if it gave one.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+
+class ChatTimeout(ChatError):  # noqa: N818 - the tree of conventions.md names it so
+    """The deadline passed before the answer was complete."""
+
+
+class ChatRefused(ChatError):  # noqa: N818 - the tree of conventions.md names it so
+    """The backend answered and declined: 4xx other than 408 and 429, or a content filter."""
+
+
+class ChatUnavailable(ChatError):  # noqa: N818 - the tree of conventions.md names it so
+    """Nobody answered: connect error, reset, TLS, redirect, 429 or 5xx after the retries."""
+
+
+class ReplyError(GuardrailError):
+    """A reply arrived and breaks its contract (empty, not JSON, wrong type, too large).
+
+    Args:
+        message: what was expected; never the reply itself.
+        detail: short code for the verdict, e.g. ``truncated`` or ``bad_json``.
+    """
+
+    def __init__(self, message: str, *, detail: str = "bad_json") -> None:
+        super().__init__(message)
+        self.detail = detail
+
+
+class UpstreamError(GuardrailError):
+    """The model server failed.
+
+    Args:
+        message: scrubbed prose for the caller.
+        status: status the caller shall see (502 connect or protocol, 504 timeout, or the upstream's own).
+        code: machine word of the error body.
+        kind: label for metrics: connect, timeout, status or protocol.
+    """
+
+    def __init__(self, message: str, *, status: int, code: str, kind: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.kind = kind
+
+
+class StoreError(GuardrailError):
+    """The journal could not be written, read or proven."""
+
+
+class DatasetError(GuardrailError):
+    """A dataset is missing, differs from its card, or cannot be parsed.
+
+    Args:
+        message: what was found and what was expected.
+        drifted: true when the bytes or counts differ from the card (exit code 3).
+    """
+
+    def __init__(self, message: str, *, drifted: bool = False) -> None:
+        super().__init__(message)
+        self.drifted = drifted

@@ -1,0 +1,67 @@
+"""Find supervisors by entry point and build one from its config entry. Ours register the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, entry_points
+from typing import Annotated, Any
+
+from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+
+from supervisors.errors import ConfigError
+from supervisors.types import Supervisor
+
+GROUP = "guardrail_proxy.supervisors"
+
+
+def find_plugins() -> dict[str, EntryPoint]:
+    """Return the installed supervisor kinds by the word of `use:`.
+
+    Raises:
+        ConfigError: two distributions offer the same word.
+    """
+    found: dict[str, EntryPoint] = {}
+    for point in entry_points(group=GROUP):
+        other = found.get(point.name)
+        if other is not None and other.value != point.value:
+            msg = f"two distributions offer the supervisor kind {point.name!r}: {other.value} and {point.value}"
+            raise ConfigError(msg, "supervisors")
+        found[point.name] = point
+    return found
+
+
+def build_supervisor(entry: object) -> Supervisor:
+    """Turn one config entry into the supervisor itself: the entry is the object.
+
+    Args:
+        entry: mapping with the word ``use`` and the options of that kind, or an already built supervisor.
+
+    Raises:
+        ValueError: shaped for pydantic, so that the path of the entry is in the message.
+    """
+    if not isinstance(entry, dict):
+        if hasattr(entry, "assess"):
+            return entry  # type: ignore[return-value] # structural check above; a Protocol cannot be isinstance'd cheaply
+        msg = f"a supervisor is a mapping with the word 'use', not {type(entry).__name__}"
+        raise ValueError(msg)
+    use = entry.get("use")
+    plugins = find_plugins()
+    if not isinstance(use, str) or use not in plugins:
+        msg = f"unknown supervisor kind {use!r}; installed are: {', '.join(sorted(plugins))}"
+        raise ValueError(msg)
+    kind: Any = plugins[use].load()
+    validate: Callable[[object], Supervisor] = kind.model_validate
+    return validate(entry)
+
+
+def _dump(supervisor: Any) -> Any:
+    return supervisor.model_dump(mode="json")
+
+
+SupervisorEntry = Annotated[
+    Supervisor,
+    PlainValidator(build_supervisor),
+    PlainSerializer(_dump),
+    WithJsonSchema({"type": "object", "required": ["use"], "properties": {"use": {"type": "string"}}}),
+]
+"""Field type of everything that holds a supervisor: `supervisors:` of the config, members, steps."""
