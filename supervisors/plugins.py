@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
-from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import PlainSerializer, PlainValidator, ValidationError, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 from supervisors.errors import ConfigError
 from supervisors.types import Supervisor
@@ -41,17 +42,41 @@ def build_supervisor(entry: object) -> Supervisor:
     """
     if not isinstance(entry, dict):
         if hasattr(entry, "assess"):
-            return entry  # type: ignore[return-value] # structural check above; a Protocol cannot be isinstance'd cheaply
+            return cast("Supervisor", entry)  # structural: a plugin author owes us the method, not a base class
         msg = f"a supervisor is a mapping with the word 'use', not {type(entry).__name__}"
         raise ValueError(msg)
-    use = entry.get("use")
+    options = cast("dict[str, object]", entry)  # keys of a YAML mapping; pydantic checks them below
+    use = options.get("use")
     plugins = find_plugins()
     if not isinstance(use, str) or use not in plugins:
         msg = f"unknown supervisor kind {use!r}; installed are: {', '.join(sorted(plugins))}"
         raise ValueError(msg)
     kind: Any = plugins[use].load()
     validate: Callable[[object], Supervisor] = kind.model_validate
-    return validate(entry)
+    try:
+        return validate(options)
+    except ValidationError as error:
+        raise nest_errors(error) from error
+
+
+def nest_errors(error: ValidationError) -> PydanticCustomError:
+    """Wrap the errors of one entry so that `flatten_errors` can give each its full path."""
+    return PydanticCustomError(
+        "supervisor_entry", "{count} problem(s)", {"count": error.error_count(), "nested": error}
+    )
+
+
+def flatten_errors(error: ValidationError) -> list[tuple[str, str]]:
+    """Return (dotted path, message) of every problem, through nested supervisor entries."""
+    found: list[tuple[str, str]] = []
+    for problem in error.errors(include_url=False):
+        path = ".".join(str(part) for part in problem["loc"])
+        nested = problem.get("ctx", {}).get("nested")
+        if isinstance(nested, ValidationError):
+            found += [(f"{path}.{inner}" if inner else path, message) for inner, message in flatten_errors(nested)]
+        else:
+            found.append((path, problem["msg"].removeprefix("Value error, ")))
+    return found
 
 
 def _dump(supervisor: Any) -> Any:

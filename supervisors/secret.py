@@ -40,7 +40,12 @@ class Secret:
         """Describe the two written forms."""
         return {
             "oneOf": [
-                {"type": "object", "properties": {k: {"type": "string"}}, "required": [k], "additionalProperties": False}
+                {
+                    "type": "object",
+                    "properties": {k: {"type": "string"}},
+                    "required": [k],
+                    "additionalProperties": False,
+                }
                 for k in ("env", "file")
             ]
         }

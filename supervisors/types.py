@@ -127,6 +127,11 @@ class Exchange:
         """Return the segments under judgement: the request on input, the choice on output."""
         return self.request if self.stage == "input" else self.reply
 
+    @property
+    def chars(self) -> int:
+        """Count the characters under judgement."""
+        return sum([len(segment.text) for segment in self.judged])
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -153,7 +158,7 @@ _NO_EXTRAS: Mapping[str, Any] = {}
 class Verdict:
     """What one supervisor says about one exchange.
 
-    Build it with `safe`, `unsafe` or `unknown`; the stamps (`supervisor`, `seconds`) are set by `supervisors.ask`.
+    Build it with `safe`, `unsafe` or `unknown`. Who said it and how long it took is an `Assessment`.
 
     Args:
         label: safe, unsafe or unknown.
@@ -165,14 +170,10 @@ class Verdict:
         transform: variant chain that hit, e.g. ``base64>base64``.
         reason: free text, for the record only.
         scope: scope of the finding.
-        supervisor: configured name; members of a panel are ``panel/a``.
-        seconds: wall-clock duration.
         tokens: sum over the calls made.
         cost: US dollars, None when unknown.
         cached: taken from the verdict cache.
-        passes: how often the supervisor was run for this verdict (streams, retries, repairs).
-        chars_judged: characters given to it over all passes.
-        members: verdicts of a composite's members.
+        members: assessments of a composite's members, in config order.
         extras: facts beside the verdict, JSON values only.
     """
 
@@ -185,14 +186,10 @@ class Verdict:
     transform: str | None = None
     reason: str | None = None
     scope: Scope | None = None
-    supervisor: str = ""
-    seconds: float = 0.0
     tokens: Tokens | None = None
     cost: float | None = None
     cached: bool = False
-    passes: int = 1
-    chars_judged: int = 0
-    members: tuple[Verdict, ...] = ()
+    members: tuple[Assessment, ...] = ()
     extras: Mapping[str, Any] = field(default_factory=lambda: _NO_EXTRAS)
 
     def __post_init__(self) -> None:
@@ -202,6 +199,25 @@ class Verdict:
         if self.score is not None and not 0.0 <= self.score <= 1.0:
             msg = f"score {self.score!r} is outside 0..1"
             raise ValueError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """What came of asking one supervisor: its verdict with the stamps.
+
+    Args:
+        supervisor: configured name; inside a composite the member's own name.
+        verdict: what it said, or `unknown` with the cause of its failure.
+        seconds: wall-clock time over all passes.
+        passes: how often it was run (stream passes).
+        chars_judged: characters given to it over all passes.
+    """
+
+    supervisor: str
+    verdict: Verdict
+    seconds: float = 0.0
+    passes: int = 1
+    chars_judged: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,8 +319,8 @@ class Context(Protocol):
         """
         ...
 
-    async def ask(self, name: str, supervisor: Supervisor, exchange: Exchange) -> Verdict:
-        """Ask a member of a composite: a failure becomes an unknown verdict, stamped ``parent/name``."""
+    async def ask(self, name: str, supervisor: Supervisor, exchange: Exchange) -> Assessment:
+        """Ask a member of a composite: a failure becomes an unknown verdict; nothing but cancellation is raised."""
         ...
 
 
@@ -335,9 +351,7 @@ def unsafe(
     transform: str | None = None,
 ) -> Verdict:
     """Return an unsafe verdict with its categories."""
-    return Verdict(
-        Label.UNSAFE, score=score, categories=categories, spans=spans, detail=detail, transform=transform
-    )
+    return Verdict(Label.UNSAFE, score=score, categories=categories, spans=spans, detail=detail, transform=transform)
 
 
 def unknown(cause: Cause, *, detail: str | None = None, reason: str | None = None) -> Verdict:

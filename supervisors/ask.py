@@ -1,0 +1,151 @@
+"""Ask one supervisor or a whole stage within a deadline. A failure becomes `unknown`, never `safe`.
+
+This file holds the only broad `except` of the code base: whatever a supervisor raises ends here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from time import perf_counter
+
+from supervisors.errors import ChatTimeout, ReplyError
+from supervisors.types import (
+    Assessment,
+    Capability,
+    Cause,
+    Context,
+    Exchange,
+    Stage,
+    Supervisor,
+    Verdict,
+    unknown,
+)
+
+log = logging.getLogger(__name__)
+
+_LOCAL_CHARS = 50_000
+"""Above this many characters a local supervisor may leave the loop for a thread and gets the deadline too."""
+
+_BOTH_STAGES: frozenset[Stage] = frozenset({"input", "output"})
+
+
+def is_local(supervisor: Supervisor) -> bool:
+    """Say whether `assess` waits on nothing outside the process."""
+    return bool(getattr(supervisor, "local", False))
+
+
+def stream_capability(supervisor: Supervisor) -> Capability:
+    """Return how the supervisor judges a growing text; without a declaration it is ``growth``."""
+    capability: Capability = getattr(supervisor, "capability", "growth")
+    return capability
+
+
+def judged_stages(supervisor: Supervisor) -> frozenset[Stage]:
+    """Return the stages the supervisor can serve."""
+    stages: frozenset[Stage] = getattr(supervisor, "stages", _BOTH_STAGES)
+    return stages
+
+
+async def ask(name: str, supervisor: Supervisor, exchange: Exchange, context: Context) -> Assessment:
+    """Ask one supervisor; raise nothing but cancellation.
+
+    Args:
+        name: configured name, stamped on the result.
+        supervisor: whom to ask.
+        exchange: what to judge.
+        context: carries the deadline; a supervisor with its own `timeout_s` gets the smaller of the two.
+    """
+    started = perf_counter()
+    chars = exchange.chars
+    if is_local(supervisor) and chars <= _LOCAL_CHARS:
+        verdict = await _assess(name, supervisor, exchange, context)
+    else:
+        verdict = await _assess_in_time(name, supervisor, exchange, context)
+    return Assessment(name, verdict, perf_counter() - started, 1, chars)
+
+
+async def _assess_in_time(name: str, supervisor: Supervisor, exchange: Exchange, context: Context) -> Verdict:
+    own: float | None = getattr(supervisor, "timeout_s", None)
+    remaining = context.remaining_s
+    try:
+        async with asyncio.timeout(remaining if own is None else min(own, remaining)):
+            return await _assess(name, supervisor, exchange, context)
+    except TimeoutError:
+        return unknown(Cause.TIMEOUT)
+
+
+async def _assess(name: str, supervisor: Supervisor, exchange: Exchange, context: Context) -> Verdict:
+    try:
+        verdict: object = await supervisor.assess(exchange, context)
+    except (ChatTimeout, TimeoutError):
+        return unknown(Cause.TIMEOUT)
+    except ReplyError as error:
+        return unknown(Cause.UNPARSABLE, detail=error.detail)
+    except Exception as error:  # noqa: BLE001 - the one broad except: any failure is `unknown`, with its type in the log
+        log.warning("supervisor failed", extra={"supervisor": name, "error": type(error).__name__})
+        return unknown(Cause.ERROR, detail=getattr(error, "code", None), reason=type(error).__name__)
+    if not isinstance(verdict, Verdict):
+        log.warning("supervisor returned no verdict", extra={"supervisor": name})
+        return unknown(Cause.ERROR, detail="no_verdict")
+    return verdict
+
+
+async def ask_all(
+    named: Sequence[tuple[str, Supervisor]],
+    exchange: Exchange,
+    context: Context,
+    decided: Callable[[str, Verdict], bool],
+) -> tuple[Assessment, ...]:
+    """Ask a whole stage: local supervisors in sequence, then the others concurrently.
+
+    As soon as `decided` says that a verdict settles the decision, the rest is cancelled and recorded as
+    ``unknown/skipped`` (G-22).
+
+    Args:
+        named: supervisors by configured name, each name once.
+        exchange: what to judge.
+        context: shared deadline.
+        decided: called with every finished verdict; constant false means "ask everybody".
+
+    Returns:
+        One assessment a supervisor, in the order of `named`.
+    """
+    found: dict[str, Assessment] = {}
+    remote: list[tuple[str, Supervisor]] = []
+    settled = False
+    for name, supervisor in named:
+        if not is_local(supervisor):
+            remote.append((name, supervisor))
+        elif not settled:
+            found[name] = assessment = await ask(name, supervisor, exchange, context)
+            settled = decided(name, assessment.verdict)
+    if remote and not settled:
+        await _ask_remote(remote, exchange, context, decided, found)
+    return tuple([found.get(name) or _skipped(name) for name, _ in named])
+
+
+async def _ask_remote(
+    remote: Sequence[tuple[str, Supervisor]],
+    exchange: Exchange,
+    context: Context,
+    decided: Callable[[str, Verdict], bool],
+    found: dict[str, Assessment],
+) -> None:
+    tasks: list[asyncio.Task[None]] = []
+
+    async def ask_one(name: str, supervisor: Supervisor) -> None:
+        assessment = await ask(name, supervisor, exchange, context)
+        found[name] = assessment
+        if decided(name, assessment.verdict):
+            for task in tasks:
+                if task is not asyncio.current_task():
+                    task.cancel()
+
+    async with asyncio.TaskGroup() as group:
+        tasks.extend([group.create_task(ask_one(name, supervisor)) for name, supervisor in remote])
+
+
+def _skipped(name: str) -> Assessment:
+    return Assessment(name, unknown(Cause.SKIPPED))
