@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from time import perf_counter
+from typing import cast
 
 from supervisors.errors import ChatTimeout, ReplyError
 from supervisors.types import (
@@ -78,7 +79,7 @@ async def _assess_in_time(name: str, supervisor: Supervisor, exchange: Exchange,
 
 async def _assess(name: str, supervisor: Supervisor, exchange: Exchange, context: Context) -> Verdict:
     try:
-        verdict: object = await supervisor.assess(exchange, context)
+        verdict = cast("object", await supervisor.assess(exchange, context))  # a plugin may break its promise
     except (ChatTimeout, TimeoutError):
         return unknown(Cause.TIMEOUT)
     except ReplyError as error:
