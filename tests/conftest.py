@@ -1,0 +1,20 @@
+"""Fixtures every test may use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """Return the folder of public benchmark files, or skip with the reason."""
+    named = os.environ.get("GUARDRAIL_DATA")  # noqa: TID251 - the one setting of the test suite itself
+    here = Path(__file__).resolve().parent.parent
+    candidates = [Path(named)] if named else [here.parent / "shared" / "data", here.parent.parent / "shared" / "data"]
+    for candidate in candidates:
+        if (candidate / "MANIFEST.csv").is_file():
+            return candidate
+    pytest.skip("public benchmark files are absent: set GUARDRAIL_DATA to their folder")
