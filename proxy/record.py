@@ -1,0 +1,243 @@
+"""The one fact per exchange, and its JSON form. Store, metrics, headers and traces all read this value.
+
+The hot path only fills the dataclass; `to_json` runs in the writer's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from proxy.policy import Decision
+from supervisors.types import Assessment, Scope, Stage, Verdict
+
+RecordKind = Literal["exchange", "check", "moderation", "unguarded"]
+Outcome = Literal[
+    "answered", "blocked_input", "blocked_output", "unavailable", "upstream_error", "client_error", "cancelled"
+]
+Phase = Literal["before_upstream", "before_first_token", "streaming"]
+Terminator = Literal["done", "error", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedBy:
+    """One verdict as recorded: who, at which stage and choice, under which mode.
+
+    Args:
+        assessment: verdict with its stamps.
+        stage: input or output.
+        choice: reply choice, None on input and for a stage that never ran.
+        enforce: false in shadow and observe mode.
+    """
+
+    assessment: Assessment
+    stage: Stage
+    choice: int | None
+    enforce: bool
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the canonical view contained.
+
+    Args:
+        segments: number of segments of request and reply.
+        chars: characters in them.
+        opaque: segments nobody can read.
+        media: non-text segments.
+        unseen_history: older turns live at the provider.
+        input_hmac: keyed digest of the request's text, hex.
+        output_hmac: keyed digest of the reply's text, hex.
+    """
+
+    segments: int = 0
+    chars: int = 0
+    opaque: int = 0
+    media: int = 0
+    unseen_history: bool = False
+    input_hmac: str | None = None
+    output_hmac: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamCall:
+    """The call of the model server, if any."""
+
+    called: bool = False
+    status: int | None = None
+    seconds: float | None = None
+    first_token_s: float | None = None
+    attempts: int = 0
+    cancelled: bool = False
+    filtered: bool = False
+    error_kind: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClientEnd:
+    """What the caller saw.
+
+    Args:
+        status: HTTP status sent, 499 when the caller left before any.
+        finish_reasons: one a choice, in index order.
+        bytes: body bytes sent.
+        terminator: how a stream ended.
+        cancelled_phase: where the caller left, None if it stayed.
+    """
+
+    status: int
+    finish_reasons: tuple[str | None, ...] = ()
+    bytes: int = 0
+    terminator: Terminator = "none"
+    cancelled_phase: Phase | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One exchange. `seq`, `prev` and `hash` are added by the store's writer, which owns the chain.
+
+    Args:
+        id: unique and time-sortable.
+        started: seconds since the epoch.
+        seconds: total duration.
+        policies: names of the policies that matched.
+        version: config version, 64 hex digits.
+        prescribed: (supervisor, stage) pairs that the policies prescribe, for `verify` (O-11).
+        usage: as reported by the upstream.
+        content: texts by path after redaction, only in content mode ``full``; keyed digests in ``hashed``.
+    """
+
+    id: str
+    request_id: str
+    started: float
+    seconds: float
+    kind: RecordKind
+    route: str
+    stream: bool
+    task: str | None
+    key_id: str | None
+    model: str
+    model_served: str | None
+    upstream: str | None
+    policies: tuple[str, ...]
+    version: str
+    outcome: Outcome
+    view: View = field(default_factory=View)
+    verdicts: tuple[JudgedBy, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    upstream_call: UpstreamCall = field(default_factory=UpstreamCall)
+    client: ClientEnd = field(default_factory=lambda: ClientEnd(500))
+    usage: Mapping[str, Any] | None = None
+    overhead_s: float = 0.0
+    holdback_s: float = 0.0
+    coherence: Mapping[str, Any] | None = None
+    content: Mapping[str, Any] | None = None
+
+
+def to_json(record: Record) -> dict[str, Any]:
+    """Return the JSON form of operations §4.1, without `boot`, `replica`, `seq`, `prev` and `hash`."""
+    return {
+        "schema": 1,
+        "id": record.id,
+        "request_id": record.request_id,
+        "time": datetime.fromtimestamp(record.started, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+        "seconds": round(record.seconds, 6),
+        "kind": record.kind,
+        "route": record.route,
+        "stream": record.stream,
+        "task": record.task,
+        "key_id": record.key_id,
+        "model": record.model,
+        "model_served": record.model_served,
+        "upstream": record.upstream,
+        "policy": {"names": list(record.policies), "version": record.version},
+        "outcome": record.outcome,
+        "view": _plain(record.view),
+        "verdicts": [row for judged in record.verdicts for row in verdict_rows(judged)],
+        "decisions": [decision_row(decision) for decision in record.decisions],
+        "upstream_call": _plain(record.upstream_call),
+        "client": _plain(record.client),
+        "usage": record.usage,
+        "overhead_s": round(record.overhead_s, 6),
+        "holdback_s": round(record.holdback_s, 6),
+        "coherence": record.coherence,
+        "content": record.content,
+    }
+
+
+def verdict_rows(judged: JudgedBy) -> list[dict[str, Any]]:
+    """Return the row of one verdict and, after it, those of its members as ``panel/a``."""
+    return _rows(judged, judged.assessment, judged.assessment.supervisor)
+
+
+def _rows(judged: JudgedBy, assessment: Assessment, name: str) -> list[dict[str, Any]]:
+    rows = [_verdict_row(judged, assessment, name)]
+    for member in assessment.verdict.members:
+        rows += _rows(judged, member, f"{name}/{member.supervisor}")
+    return rows
+
+
+def _verdict_row(judged: JudgedBy, assessment: Assessment, name: str) -> dict[str, Any]:
+    verdict: Verdict = assessment.verdict
+    scope: Scope | None = verdict.scope
+    row: dict[str, Any] = {
+        "supervisor": name,
+        "stage": judged.stage,
+        "choice": judged.choice,
+        "mode": "enforce" if judged.enforce else "shadow",
+        "scope": scope,
+        "label": verdict.label.value,
+        "cause": verdict.cause.value if verdict.cause else None,
+        "detail": verdict.detail,
+        "score": verdict.score,
+        "categories": list(verdict.categories),
+        "transform": verdict.transform,
+        "spans": [[span.path, span.start, span.end, span.category] for span in verdict.spans],
+        "seconds": round(assessment.seconds, 6),
+        "passes": assessment.passes,
+        "chars_judged": assessment.chars_judged,
+        "cached": verdict.cached,
+        "tokens": {"input": verdict.tokens.input, "output": verdict.tokens.output} if verdict.tokens else None,
+        "cost": verdict.cost,
+    }
+    row.update(verdict.extras)
+    return row
+
+
+def decision_row(decision: Decision) -> dict[str, Any]:
+    """Return one decision in its stored form."""
+    return {
+        "policy": decision.policy,
+        "stage": decision.stage,
+        "choice": decision.choice,
+        "label": decision.label.value,
+        "cause": decision.cause.value if decision.cause else None,
+        "flagged": decision.flagged,
+        "blocked": decision.blocked,
+        "redacted": decision.redacted,
+        "action": decision.action,
+        "reason": decision.reason,
+        "mode": "enforce" if decision.enforce else "shadow",
+        "seconds": round(decision.seconds, 6),
+        "late_spans": decision.late_spans,
+    }
+
+
+def flatten(assessments: Sequence[JudgedBy]) -> list[tuple[str, JudgedBy, Verdict]]:
+    """Return (full name, how it was judged, verdict) of every verdict, members included: what metrics count."""
+    found: list[tuple[str, JudgedBy, Verdict]] = []
+    for judged in assessments:
+        _flatten(judged, judged.assessment, judged.assessment.supervisor, found)
+    return found
+
+
+def _flatten(judged: JudgedBy, assessment: Assessment, name: str, found: list[tuple[str, JudgedBy, Verdict]]) -> None:
+    found.append((name, judged, assessment.verdict))
+    for member in assessment.verdict.members:
+        _flatten(judged, member, f"{name}/{member.supervisor}", found)
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__slots__}
