@@ -1,0 +1,155 @@
+"""What the pipeline needs to know of a route family, as values and one protocol.
+
+The pipeline and the stream gate speak only this; each family has one implementation beside this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from proxy.wire.errors import RequestError
+from proxy.wire.sse import Frame
+from supervisors.types import Kind, Segment
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Text that one frame adds to one field of one choice.
+
+    Args:
+        field: JSON Pointer of the field in the whole reply's choice, e.g. ``/message/content``.
+        kind: what the field is.
+        text: exact text, appended to what came before.
+        at: keys from the frame's choice object to the string, for a rewrite.
+    """
+
+    field: str
+    kind: Kind
+    text: str
+    at: tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One frame's share of one choice.
+
+    Args:
+        raw: bytes to forward when nothing is rewritten.
+        choice: choice index; None for frames that belong to no choice.
+        pieces: text added.
+        finish: finish reason, None while the choice is open.
+        body: parsed frame, for rewrites and for the head; None for comments and terminators.
+        last: the stream's own terminator.
+        usage: usage as reported in this frame.
+        error: the upstream reported an error in the stream.
+    """
+
+    raw: bytes
+    choice: int | None = None
+    pieces: tuple[Piece, ...] = ()
+    finish: str | None = None
+    body: Mapping[str, Any] | None = None
+    last: bool = False
+    usage: Mapping[str, Any] | None = None
+    error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Members that all frames of a reply share: copied from the first frame, invented when we speak first."""
+
+    members: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """The refusal sentence and where it may stand.
+
+    Args:
+        text: the sentence.
+        only_refusal: the caller will parse the content as JSON, so the sentence stands in `refusal` only (W-22).
+    """
+
+    text: str
+    only_refusal: bool = False
+
+
+class Adapter(Protocol):
+    """One route family."""
+
+    @property
+    def route(self) -> str:
+        """Route template, e.g. ``/v1/chat/completions``."""
+        ...
+
+    @property
+    def param(self) -> str:
+        """Field named in the error of a blocked input."""
+        ...
+
+    @property
+    def terminator(self) -> bytes:
+        """Bytes that end a stream which did not end in an error."""
+        ...
+
+    def request_segments(self, body: Mapping[str, Any]) -> tuple[Segment, ...]:
+        """Return the canonical view of a request; raise `RequestError` on wrong types."""
+        ...
+
+    def choice_count(self, body: Mapping[str, Any]) -> int:
+        """Return how many choices the caller asked for; raise `RequestError` on a wrong value."""
+        ...
+
+    def notice(self, body: Mapping[str, Any], text: str) -> Notice:
+        """Return the notice in the form this request can take."""
+        ...
+
+    def reply_segments(self, reply: Mapping[str, Any], turn: int) -> dict[int, tuple[Segment, ...]]:
+        """Return the canonical view of each choice; raise `ValueError` on a reply of another shape."""
+        ...
+
+    def finish_reasons(self, reply: Mapping[str, Any]) -> tuple[str | None, ...]:
+        """Return one finish reason a choice, in index order."""
+        ...
+
+    def block_choices(self, reply: dict[str, Any], blocked: Sequence[int], notice: Notice) -> None:
+        """Replace the content of the blocked choices by the notice, in place."""
+        ...
+
+    def mask_logprobs(self, reply: dict[str, Any], redacted: Mapping[int, Sequence[tuple[int, int]]]) -> None:
+        """Drop the log-probabilities of tokens that overlap a redacted span of the content (W-09), in place."""
+        ...
+
+    def refusal_reply(self, head: Head, count: int, notice: Notice) -> dict[str, Any]:
+        """Return a whole reply that holds only the notice."""
+        ...
+
+    def read_frame(self, frame: Frame) -> tuple[Chunk, ...]:
+        """Return the chunks of one frame, split by choice; raise `ValueError` when it is no frame of this family."""
+        ...
+
+    def rewrite(self, chunk: Chunk, texts: Sequence[str]) -> bytes:
+        """Return the frame with the texts of its pieces replaced, in order."""
+        ...
+
+    def new_head(self, record_id: str, created: int, model: str) -> Head:
+        """Return a head for a reply that the upstream did not begin."""
+        ...
+
+    def read_head(self, chunk: Chunk) -> Head:
+        """Return the head that this chunk carries."""
+        ...
+
+    def notice_frames(self, head: Head, choice: int, notice: Notice, *, released: bool) -> bytes:
+        """Return the notice chunk and the finish chunk of a blocked choice."""
+        ...
+
+    def empty_frame(self, head: Head) -> bytes:
+        """Return a valid frame without content, for heartbeats (W-28)."""
+        ...
+
+    def error_frame(self, error: RequestError) -> bytes:
+        """Return the frame that reports an error after the first byte (W-06)."""
+        ...

@@ -1,0 +1,267 @@
+"""`/v1/chat/completions`: between wire bodies and canonical segments. Pure.
+
+Everything that can reach the model or the caller as text is in a segment, unless it is on the structural
+allow-list of guarding §1 (G-01). `tests/proxy/wire/test_chat.py` proves it with generated bodies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from proxy.wire import chat_reply, chat_stream
+from proxy.wire.adapter import Adapter, Head, Notice
+from proxy.wire.chat_message import add_audio, add_message
+from proxy.wire.errors import invalid
+from proxy.wire.segments import SegmentList, as_list, as_object
+from proxy.wire.sse import DONE
+from supervisors.types import Role, Segment
+
+ROUTE: Final = "/v1/chat/completions"
+ROLES: Final[Mapping[str, Role]] = {
+    "system": "system",
+    "developer": "developer",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "function",
+}
+
+_STRUCTURAL: Final = frozenset(
+    {
+        "model",
+        "messages",
+        "service_tier",
+        "stream_options",
+        "stop",
+        "user",
+        "safety_identifier",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "metadata",
+        "moderation",
+        "logit_bias",
+    }
+)
+_WORDS: Final[Mapping[str, frozenset[str]]] = {
+    "reasoning_effort": frozenset({"none", "minimal", "low", "medium", "high", "xhigh"}),
+    "verbosity": frozenset({"low", "medium", "high"}),
+    "tool_choice": frozenset({"none", "auto", "required"}),
+    "function_call": frozenset({"none", "auto"}),
+}
+_WORD_LISTS: Final[Mapping[str, frozenset[str]]] = {"modalities": frozenset({"text", "audio"})}
+_REPLY_STRUCTURE: Final = frozenset(
+    {"id", "object", "created", "model", "choices", "usage", "system_fingerprint", "service_tier", "obfuscation"}
+)
+_CHOICE_STRUCTURE: Final = frozenset({"index", "finish_reason", "logprobs", "message", "delta"})
+
+
+def request_segments(body: Mapping[str, Any]) -> tuple[Segment, ...]:
+    """Return the segments of a request in wire order: messages first, then everything else that is text.
+
+    Raises:
+        RequestError: 400 with the JSON path when a field the proxy reads has the wrong type.
+    """
+    segments = SegmentList()
+    messages = as_list(body.get("messages"))
+    if not messages:
+        raise invalid("'messages' must be a non-empty list of messages.", "messages")
+    for turn, message in enumerate(messages):
+        _add_request_message(segments, message, turn)
+    segments.speak("user", -1)
+    for key, value in body.items():
+        if key not in _STRUCTURAL and value is not None and not isinstance(value, bool | int | float):
+            _add_field(segments, key, value)
+    return tuple(segments.found)
+
+
+def reply_segments(body: Mapping[str, Any], turn: int) -> dict[int, tuple[Segment, ...]]:
+    """Return the segments of each choice of a whole reply, by choice index.
+
+    Args:
+        body: the upstream's reply.
+        turn: turn number of the reply, last of the request + 1.
+
+    Raises:
+        ValueError: the reply has no list of choices, or a choice has no distinct integer index.
+    """
+    choices = as_list(body.get("choices"))
+    if choices is None:
+        msg = "the reply has no list of choices"
+        raise ValueError(msg)
+    found: dict[int, tuple[Segment, ...]] = {}
+    for position, value in enumerate(choices):
+        choice = as_object(value) or {}
+        index = choice.get("index", position)
+        if not isinstance(index, int) or index in found:
+            msg = "a choice of the reply has no index of its own"
+            raise ValueError(msg)
+        found[index] = choice_segments(choice, f"/choices/{position}", index, turn)
+    if found:
+        first = min(found)
+        found[first] += _reply_level_segments(body, first, turn)
+    return found
+
+
+def choice_segments(choice: Mapping[str, Any], path: str, index: int, turn: int) -> tuple[Segment, ...]:
+    """Return the segments of one choice: its message and whatever else in it is text."""
+    segments = SegmentList("assistant", turn, index)
+    message = as_object(choice.get("message"))
+    if message is not None:
+        add_message(segments, message, f"{path}/message")
+    for key, value in choice.items():
+        if key not in _CHOICE_STRUCTURE:
+            segments.add(f"{path}/{key}", "other", value)
+    return tuple(segments.found)
+
+
+def _reply_level_segments(body: Mapping[str, Any], index: int, turn: int) -> tuple[Segment, ...]:
+    segments = SegmentList("assistant", turn, index)
+    for key, value in body.items():
+        if key not in _REPLY_STRUCTURE:
+            segments.add(f"/{key}", "other", value)
+    return tuple(segments.found)
+
+
+def _add_request_message(segments: SegmentList, value: object, turn: int) -> None:
+    message = as_object(value)
+    if message is None:
+        raise invalid("A message must be an object with a role.", f"messages[{turn}]")
+    role = ROLES.get(cast("str", message.get("role"))) if isinstance(message.get("role"), str) else None
+    if role is None:
+        raise invalid(f"'role' must be one of {', '.join(ROLES)}.", f"messages[{turn}].role")
+    content = message.get("content")
+    if content is not None and not isinstance(content, str | list):
+        raise invalid("'content' must be a string, a list of parts or null.", f"messages[{turn}].content")
+    segments.speak(role, turn)
+    add_message(segments, message, f"/messages/{turn}")
+
+
+def _add_field(segments: SegmentList, key: str, value: object) -> None:
+    path = f"/{key}"
+    if _is_documented_word(key, value):
+        return
+    match key:
+        case "tool_choice" | "function_call" if isinstance(value, dict):
+            _add_choice_of_tool(segments, cast("dict[str, Any]", value), path)
+        case "tools" | "functions":
+            _add_definitions(segments, value, path)
+        case "response_format":
+            _add_definitions(segments, [value], path, single=True)
+        case "prediction":
+            _add_prediction(segments, value, path)
+        case "audio":
+            add_audio(segments, value, path)
+        case _:
+            segments.add(path, "other", value)
+
+
+def _is_documented_word(key: str, value: object) -> bool:
+    if isinstance(value, str):
+        return value in _WORDS.get(key, ())
+    words = _WORD_LISTS.get(key)
+    listed = as_list(value)
+    return words is not None and listed is not None and all(item in words for item in listed)
+
+
+def _add_choice_of_tool(segments: SegmentList, value: Mapping[str, Any], path: str) -> None:
+    for key, child in value.items():
+        if key not in ("type", "mode"):
+            segments.add(f"{path}/{key}", "name", child)
+
+
+def _add_definitions(segments: SegmentList, value: object, path: str, *, single: bool = False) -> None:
+    """Add tool definitions and schemas: names, descriptions, enums and keys are text the model reads."""
+    for index, definition in enumerate(as_list(value) or [value]):
+        at = path if single else f"{path}/{index}"
+        for leaf_path, text in _definition_texts(definition, at):
+            segments.add(leaf_path, "tool_def", text)
+
+
+def _definition_texts(value: object, path: str) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    obj = as_object(value)
+    if obj is not None:
+        for key, child in obj.items():
+            if not (key == "type" and isinstance(child, str) and child in _SCHEMA_TYPES):
+                found += _definition_texts(child, f"{path}/{key.replace('~', '~0').replace('/', '~1')}")
+    elif isinstance(value, str):
+        found.append((path, value))
+    else:
+        for index, child in enumerate(as_list(value) or []):
+            found += _definition_texts(child, f"{path}/{index}")
+    return found
+
+
+_SCHEMA_TYPES: Final = frozenset(
+    {
+        "function",
+        "custom",
+        "json_schema",
+        "json_object",
+        "text",
+        "object",
+        "array",
+        "string",
+        "number",
+        "integer",
+        "boolean",
+        "null",
+    }
+)
+
+
+def _add_prediction(segments: SegmentList, value: object, path: str) -> None:
+    prediction = as_object(value)
+    if prediction is None:
+        segments.add(path, "prediction", value)
+        return
+    for key, child in prediction.items():
+        if not (key == "type" and child == "content"):
+            segments.add(f"{path}/{key}", "prediction", child)
+
+
+def wants_json(body: Mapping[str, Any]) -> bool:
+    """Say whether the caller will parse the content as JSON, so that a notice must not stand in it (W-22)."""
+    response_format = as_object(body.get("response_format")) or {}
+    return response_format.get("type") in ("json_object", "json_schema")
+
+
+class ChatAdapter:
+    """The chat family for the pipeline."""
+
+    route = ROUTE
+    param = "messages"
+    terminator = DONE
+    request_segments = staticmethod(request_segments)
+    reply_segments = staticmethod(reply_segments)
+    finish_reasons = staticmethod(chat_reply.finish_reasons)
+    block_choices = staticmethod(chat_reply.block_choices)
+    mask_logprobs = staticmethod(chat_reply.mask_logprobs)
+    refusal_reply = staticmethod(chat_reply.refusal_reply)
+    read_frame = staticmethod(chat_stream.read_frame)
+    rewrite = staticmethod(chat_stream.rewrite)
+    read_head = staticmethod(chat_stream.read_head)
+    notice_frames = staticmethod(chat_stream.notice_frames)
+    empty_frame = staticmethod(chat_stream.empty_frame)
+    error_frame = staticmethod(chat_stream.error_frame)
+
+    def choice_count(self, body: Mapping[str, Any]) -> int:
+        """Return `n`, 1 when absent."""
+        n = body.get("n")
+        if n is None:
+            return 1
+        if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+            raise invalid("'n' must be an integer of at least 1.", "n")
+        return n
+
+    def notice(self, body: Mapping[str, Any], text: str) -> Notice:
+        """Return the notice in the form this request can take."""
+        return Notice(text, only_refusal=wants_json(body))
+
+    def new_head(self, record_id: str, created: int, model: str) -> Head:
+        """Return a head for a reply that the upstream did not begin."""
+        return Head({"id": f"chatcmpl-{record_id}", "created": created, "model": model})
+
+
+CHAT: Final[Adapter] = ChatAdapter()

@@ -1,0 +1,162 @@
+"""One chat message, of a request or of a reply choice, as canonical segments. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from proxy.wire.segments import SegmentList, as_list, as_object
+
+_AUDIO_FORMATS: Final = frozenset({"wav", "mp3", "flac", "opus", "pcm16", "aac"})
+_MESSAGE_STRUCTURE: Final = frozenset({"role", "tool_call_id", "id", "type", "index", "object"})
+_REASONING: Final = frozenset({"reasoning_content", "reasoning", "thinking"})
+_CALL_STRUCTURE: Final = frozenset({"id", "type", "index"})
+
+
+def add_message(segments: SegmentList, message: Mapping[str, Any], path: str) -> None:
+    """Add everything in a message that is text: content, names, calls, reasoning, and whatever is unknown."""
+    for key, value in message.items():
+        if value is None or key in _MESSAGE_STRUCTURE:
+            continue
+        if key == "content":
+            _add_content(segments, value, f"{path}/content")
+            continue
+        add = _MESSAGE_FIELDS.get(key)
+        if add is not None:
+            add(segments, value, f"{path}/{key}")
+        else:
+            segments.add(f"{path}/{key}", "reasoning" if key in _REASONING else "other", value)
+
+
+def _add_content(segments: SegmentList, content: object, path: str) -> None:
+    is_result = segments.role in ("tool", "function")
+    parts = as_list(content)
+    if parts is None:
+        segments.add(path, "tool_result" if is_result else "text", content)
+        return
+    for index, value in enumerate(parts):
+        part = as_object(value)
+        if part is None:
+            segments.add(f"{path}/{index}", "text", value)
+        else:
+            _add_part(segments, part, f"{path}/{index}")
+
+
+def _add_part(segments: SegmentList, part: Mapping[str, Any], path: str) -> None:
+    is_result = segments.role in ("tool", "function")
+    for key, value in part.items():
+        if key == "type" and value in _PART_TYPES:
+            continue
+        if key == "text":
+            segments.add(f"{path}/text", "tool_result" if is_result else "text", value)
+            continue
+        add = _PART_FIELDS.get(key)
+        if add is not None:
+            add(segments, value, f"{path}/{key}")
+        else:
+            segments.add(f"{path}/{key}", "other", value)
+
+
+def _add_image(segments: SegmentList, value: object, path: str) -> None:
+    image = as_object(value)
+    if image is None:
+        segments.add_url(path, value)
+        return
+    for key, child in image.items():
+        if key == "url":
+            segments.add_url(f"{path}/url", child)
+        elif not (key == "detail" and child in ("auto", "low", "high")):
+            segments.add(f"{path}/{key}", "other", child)
+
+
+def add_audio(segments: SegmentList, value: object, path: str) -> None:
+    """Add an audio part: its transcript as text, its bytes as media."""
+    audio = as_object(value)
+    if audio is None:
+        segments.add(path, "other", value)
+        return
+    for key, child in audio.items():
+        if key == "data" and isinstance(child, str):
+            segments.add_bytes(f"{path}/data", f"audio/{audio.get('format', 'unknown')}", child.encode())
+        elif key == "transcript":
+            segments.add(f"{path}/transcript", "transcript", child)
+        elif key not in ("id", "expires_at") and not (key == "format" and child in _AUDIO_FORMATS):
+            segments.add(f"{path}/{key}", "other", child)
+
+
+def _add_file(segments: SegmentList, value: object, path: str) -> None:
+    file = as_object(value)
+    if file is None:
+        segments.add(path, "other", value)
+        return
+    for key, child in file.items():
+        if key == "filename":
+            segments.add(f"{path}/filename", "name", child)
+        elif key == "file_data":
+            segments.add_url(f"{path}/file_data", child)
+        elif key != "file_id":
+            segments.add(f"{path}/{key}", "other", child)
+
+
+def _add_calls(segments: SegmentList, value: object, path: str) -> None:
+    for index, call in enumerate(as_list(value) or [value]):
+        _add_call(segments, call, f"{path}/{index}")
+
+
+def _add_call(segments: SegmentList, value: object, path: str) -> None:
+    call = as_object(value)
+    if call is None:
+        segments.add(path, "other", value)
+        return
+    for key, child in call.items():
+        inner = as_object(child)
+        if key in _CALL_STRUCTURE:
+            continue
+        if key in ("function", "custom") and inner is not None:
+            _add_called(segments, inner, f"{path}/{key}")
+        else:
+            segments.add(f"{path}/{key}", "other", child)
+
+
+def _add_called(segments: SegmentList, value: object, path: str) -> None:
+    called = as_object(value)
+    if called is None:
+        segments.add(path, "other", value)
+        return
+    for key, child in called.items():
+        if key == "name":
+            segments.add(f"{path}/name", "name", child)
+        elif key in ("arguments", "input"):
+            segments.add_arguments(f"{path}/{key}", child)
+        else:
+            segments.add(f"{path}/{key}", "other", child)
+
+
+def _add_annotations(segments: SegmentList, value: object, path: str) -> None:
+    segments.add_leaves(path, "annotation", value)
+
+
+def _add_name(segments: SegmentList, value: object, path: str) -> None:
+    segments.add(path, "name", value)
+
+
+def _add_refusal(segments: SegmentList, value: object, path: str) -> None:
+    segments.add(path, "refusal", value)
+
+
+_Adder = Callable[[SegmentList, object, str], None]
+_MESSAGE_FIELDS: Final[Mapping[str, _Adder]] = {
+    "name": _add_name,
+    "refusal": _add_refusal,
+    "tool_calls": _add_calls,
+    "function_call": _add_called,
+    "audio": add_audio,
+    "annotations": _add_annotations,
+}
+_PART_FIELDS: Final[Mapping[str, _Adder]] = {
+    "refusal": _add_refusal,
+    "image_url": _add_image,
+    "input_audio": add_audio,
+    "file": _add_file,
+}
+_PART_TYPES: Final = frozenset({"text", "refusal", "image_url", "input_audio", "file"})

@@ -1,0 +1,204 @@
+"""Streamed chat replies: frames into pieces of text by field, and the frames the proxy writes itself. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, cast
+
+import orjson
+
+from proxy.wire.adapter import Chunk, Head, Notice, Piece
+from proxy.wire.errors import RequestError, error_body
+from proxy.wire.segments import as_list, as_object, string_leaves
+from proxy.wire.sse import DONE, Frame, data_frame
+from supervisors.types import Kind
+
+_KINDS: Final[Mapping[str, Kind]] = {
+    "content": "text",
+    "refusal": "refusal",
+    "reasoning_content": "reasoning",
+    "reasoning": "reasoning",
+    "thinking": "reasoning",
+}
+_HEAD: Final = ("id", "created", "model", "system_fingerprint", "service_tier")
+_TOP_STRUCTURE: Final = frozenset({*_HEAD, "object", "choices", "usage", "obfuscation"})
+_CHOICE_STRUCTURE: Final = frozenset({"index", "finish_reason", "logprobs", "delta"})
+
+
+def read_frame(frame: Frame) -> tuple[Chunk, ...]:
+    """Return the chunks of one frame; a frame for several choices is split by choice (W-29).
+
+    Raises:
+        ValueError: the data is neither JSON nor the terminator.
+    """
+    if not frame.data:
+        return (Chunk(frame.raw),)
+    if frame.data == b"[DONE]":
+        return (Chunk(DONE, last=True),)
+    body: object = orjson.loads(frame.data)
+    if not isinstance(body, dict):
+        msg = f"a frame holds {type(body).__name__}, not an object"
+        raise ValueError(msg)  # noqa: TRY004 - one error for "no frame of this family"
+    parsed = cast("dict[str, Any]", body)
+    choices = as_list(parsed.get("choices"))
+    usage = as_object(parsed.get("usage"))
+    if not choices:
+        stray = tuple(_top_pieces(parsed))
+        return (Chunk(frame.raw, 0 if stray else None, stray, None, parsed, usage=usage, error="error" in parsed),)
+    if len(choices) == 1:
+        return (_read_choice(frame.raw, parsed, choices[0], usage),)
+    alone = [{**parsed, "choices": [choice]} for choice in choices]
+    return tuple([_read_choice(data_frame(one), one, one["choices"][0], usage) for one in alone])
+
+
+def _read_choice(raw: bytes, body: dict[str, Any], value: object, usage: Mapping[str, Any] | None) -> Chunk:
+    choice = as_object(value)
+    index = choice.get("index", 0) if choice is not None else None
+    if choice is None or not isinstance(index, int):
+        msg = "a frame holds a choice without an integer index"
+        raise ValueError(msg)
+    pieces = _delta_pieces(as_object(choice.get("delta")) or {})
+    if len(choice) > 3:
+        pieces += _stray_pieces(choice)
+    if len(body) > 4:
+        pieces += _top_pieces(body)
+    return Chunk(raw, index, tuple(pieces), choice.get("finish_reason"), body, usage=usage)
+
+
+def _delta_pieces(delta: Mapping[str, Any]) -> list[Piece]:
+    pieces: list[Piece] = []
+    for key, child in delta.items():
+        kind = _KINDS.get(key)
+        if kind is not None and isinstance(child, str):
+            if child:
+                pieces.append(Piece(f"/message/{key}", kind, child, ("delta", key)))
+        elif child is not None and key != "role":
+            pieces += _odd_pieces(key, child)
+    return pieces
+
+
+def _stray_pieces(choice: Mapping[str, Any]) -> list[Piece]:
+    pieces: list[Piece] = []
+    for key, child in choice.items():
+        if key not in _CHOICE_STRUCTURE:
+            pieces += _leaf_pieces(child, f"/{key}", (key,), "other")
+    return pieces
+
+
+def _odd_pieces(key: str, value: object) -> list[Piece]:
+    match key:
+        case "tool_calls":
+            found: list[Piece] = []
+            for position, call in enumerate(as_list(value) or [value]):
+                found += _call_pieces(call, position)
+            return found
+        case "function_call":
+            return list(_called_pieces(as_object(value) or {}, "/message/function_call", ("delta", "function_call")))
+        case "audio":
+            return _audio_pieces(as_object(value) or {})
+        case _:
+            kind = _KINDS.get(key, "other")
+            return _leaf_pieces(value, f"/message/{key}", ("delta", key), kind)
+
+
+def _call_pieces(value: object, position: int) -> list[Piece]:
+    call = as_object(value)
+    at: tuple[str | int, ...] = ("delta", "tool_calls", position)
+    if call is None:
+        return _leaf_pieces(value, f"/message/tool_calls/{position}", at, "other")
+    path = f"/message/tool_calls/{call.get('index', position)}"
+    found: list[Piece] = []
+    for key, child in call.items():
+        called = as_object(child)
+        if key in ("function", "custom") and called is not None:
+            found += _called_pieces(called, f"{path}/{key}", (*at, key))
+        elif key not in ("index", "id", "type"):
+            found += _leaf_pieces(child, f"{path}/{key}", (*at, key), "other")
+    return found
+
+
+def _called_pieces(called: Mapping[str, Any], path: str, at: tuple[str | int, ...]) -> Iterator[Piece]:
+    for key, child in called.items():
+        kind: Kind = "name" if key == "name" else "tool_args" if key in ("arguments", "input") else "other"
+        yield from _leaf_pieces(child, f"{path}/{key}", (*at, key), kind)
+
+
+def _audio_pieces(audio: Mapping[str, Any]) -> list[Piece]:
+    found: list[Piece] = []
+    for key, child in audio.items():
+        if key == "transcript":
+            found += _leaf_pieces(child, "/message/audio/transcript", ("delta", "audio", key), "transcript")
+        elif key == "data" and isinstance(child, str) and child:
+            found.append(Piece("/message/audio/data", "media", child, ("delta", "audio", key)))
+        elif key not in ("id", "expires_at", "data"):
+            found += _leaf_pieces(child, f"/message/audio/{key}", ("delta", "audio", key), "other")
+    return found
+
+
+def _top_pieces(body: Mapping[str, Any]) -> list[Piece]:
+    found: list[Piece] = []
+    for key, child in body.items():
+        if key not in _TOP_STRUCTURE:
+            found += _leaf_pieces(child, f"/top/{key}", ("", key), "other")
+    return found
+
+
+def _leaf_pieces(value: object, path: str, at: tuple[str | int, ...], kind: Kind) -> list[Piece]:
+    if isinstance(value, str):
+        return [Piece(path, kind, value, at)] if value else []
+    return [Piece(leaf, kind, text, ()) for leaf, text in string_leaves(value, path)]
+
+
+def rewrite(chunk: Chunk, texts: Sequence[str]) -> bytes:
+    """Return the frame with the texts of its pieces replaced; `obfuscation` and `logprobs` go with the rewrite.
+
+    Raises:
+        ValueError: a piece cannot be addressed (text deep inside an unknown shape).
+    """
+    body: dict[str, Any] = orjson.loads(orjson.dumps(chunk.body))
+    body.pop("obfuscation", None)
+    choice: dict[str, Any] = body["choices"][0] if body.get("choices") else {}
+    choice.pop("logprobs", None)
+    for piece, text in zip(chunk.pieces, texts, strict=True):
+        if text == piece.text:
+            continue
+        if not piece.at:
+            msg = f"the text at {piece.field} cannot be rewritten"
+            raise ValueError(msg)
+        holder: Any = body if piece.at[0] == "" else choice
+        keys = piece.at[1:] if piece.at[0] == "" else piece.at
+        for key in keys[:-1]:
+            holder = holder[key]
+        holder[keys[-1]] = text
+    return data_frame(body)
+
+
+def read_head(chunk: Chunk) -> Head:
+    """Return the members every frame of this reply shares."""
+    body = chunk.body or {}
+    return Head({key: body[key] for key in _HEAD if key in body})
+
+
+def frame(head: Head, choice: int, delta: Mapping[str, Any], finish: str | None) -> bytes:
+    """Return one frame of our own."""
+    choices = [{"index": choice, "delta": delta, "finish_reason": finish}]
+    return data_frame({**head.members, "object": "chat.completion.chunk", "choices": choices})
+
+
+def notice_frames(head: Head, choice: int, notice: Notice, *, released: bool) -> bytes:
+    """Return the notice chunk and the finish chunk of a blocked choice (wire §5.2)."""
+    delta: dict[str, Any] = {} if released else {"role": "assistant"}
+    if not notice.only_refusal:
+        delta["content"] = f"\n\n{notice.text}" if released else notice.text
+    delta["refusal"] = notice.text
+    return frame(head, choice, delta, None) + frame(head, choice, {}, "content_filter")
+
+
+def empty_frame(head: Head) -> bytes:
+    """Return a frame that adds nothing: a client's timer sees it, its text does not (W-28)."""
+    return frame(head, 0, {}, None)
+
+
+def error_frame(error: RequestError) -> bytes:
+    """Return the frame of an error after the first byte; no terminator follows it (W-06)."""
+    return data_frame(error_body(error))
