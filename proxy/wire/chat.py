@@ -75,17 +75,17 @@ def request_segments(body: Mapping[str, Any]) -> tuple[Segment, ...]:
     return tuple(segments.found)
 
 
-def reply_segments(body: Mapping[str, Any], turn: int) -> dict[int, tuple[Segment, ...]]:
+def reply_segments(reply: Mapping[str, Any], turn: int) -> dict[int, tuple[Segment, ...]]:
     """Return the segments of each choice of a whole reply, by choice index.
 
     Args:
-        body: the upstream's reply.
+        reply: the upstream's reply.
         turn: turn number of the reply, last of the request + 1.
 
     Raises:
         ValueError: the reply has no list of choices, or a choice has no distinct integer index.
     """
-    choices = as_list(body.get("choices"))
+    choices = as_list(reply.get("choices"))
     if choices is None:
         msg = "the reply has no list of choices"
         raise ValueError(msg)
@@ -99,7 +99,7 @@ def reply_segments(body: Mapping[str, Any], turn: int) -> dict[int, tuple[Segmen
         found[index] = choice_segments(choice, f"/choices/{position}", index, turn)
     if found:
         first = min(found)
-        found[first] += _reply_level_segments(body, first, turn)
+        found[first] += _reply_level_segments(reply, first, turn)
     return found
 
 

@@ -97,7 +97,7 @@ def _odd_pieces(key: str, value: object) -> list[Piece]:
         case "audio":
             return _audio_pieces(as_object(value) or {})
         case _:
-            kind = _KINDS.get(key, "other")
+            kind: Kind = _KINDS.get(key, "other")
             return _leaf_pieces(value, f"/message/{key}", ("delta", key), kind)
 
 

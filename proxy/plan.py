@@ -1,0 +1,283 @@
+"""Which policies apply to a request, and what they merge to: the strictest setting for each supervisor (G-16)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Literal, TypeVar
+
+from proxy.policy import (
+    Attach,
+    BlockPolicy,
+    Mode,
+    OnUnsafe,
+    OutputPolicy,
+    Policy,
+    Rule,
+    StagePolicy,
+    StreamMode,
+    StreamPolicy,
+    UnknownPolicy,
+)
+from proxy.wire.errors import RequestError
+from supervisors.types import Cause, Scope, Stage, Supervisor
+
+_UNSAFE_ORDER: Sequence[OnUnsafe] = ("log", "redact", "block")
+_MODE_ORDER: Sequence[Mode] = ("shadow", "parallel", "blocking")
+_STREAM_ORDER: Sequence[StreamMode] = ("observe", "window", "sentence", "hold")
+_DEFAULT_SCOPES: Mapping[Scope, OnUnsafe] = {"tool_def": "log"}
+
+Named = tuple[tuple[str, Supervisor], ...]
+_Word = TypeVar("_Word")
+
+
+@dataclass(frozen=True, slots=True)
+class StagePlan:
+    """One stage of the merged plan.
+
+    Args:
+        stage: input or output.
+        blocking: judged before the upstream call (input) or before release (output).
+        parallel: judged beside the upstream call; input only.
+        shadow: judged after the reply, never acted on.
+        rules: by supervisor name, how its verdict is treated.
+        policies: for each policy that takes part, the names of its supervisors here.
+        timeout_s: the smallest of all.
+        exhaustive: ask everybody even when the block is certain.
+        block_opaque: some policy blocks on segments nobody can read.
+        stream: the strictest stream setting; meaningful on output.
+        block_scope: a block of one choice blocks only that choice, or the whole response.
+    """
+
+    stage: Stage
+    blocking: Named = ()
+    parallel: Named = ()
+    shadow: Named = ()
+    rules: Mapping[str, Rule] = field(default_factory=dict[str, Rule])
+    policies: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    timeout_s: float = 30.0
+    exhaustive: bool = False
+    block_opaque: bool = False
+    stream: StreamPolicy = field(default_factory=StreamPolicy)
+    block_scope: Literal["choice", "response"] = "choice"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return every supervisor the stage prescribes."""
+        return tuple([name for name, _ in (*self.blocking, *self.parallel, *self.shadow)])
+
+    def rules_of(self, policy_names: Sequence[str]) -> list[Rule]:
+        """Return the rules of these supervisors."""
+        return [self.rules[name] for name in policy_names]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What happens to a request under all policies that match it."""
+
+    policies: tuple[str, ...]
+    input: StagePlan
+    output: StagePlan
+    on_block: BlockPolicy = field(default_factory=BlockPolicy)
+
+    @property
+    def prescribed(self) -> tuple[tuple[str, Stage], ...]:
+        """Return every (supervisor, stage) that must have a verdict in the record (O-11)."""
+        inputs: list[tuple[str, Stage]] = [(name, "input") for name in self.input.names]
+        return (*inputs, *[(name, "output") for name in self.output.names])
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The dimensions policies are attached by, and what the caller asked to add."""
+
+    model: str
+    key: str | None
+    route: str
+    tags: tuple[str, ...] = ()
+    asked: tuple[str, ...] | None = None
+
+
+class Planner:
+    """Match and merge policies; the result is cached, because there are few combinations of declared names.
+
+    Args:
+        policies: by name.
+        supervisors: by name.
+        max_cached: combinations kept; beyond that the cache starts anew.
+    """
+
+    def __init__(
+        self, policies: Mapping[str, Policy], supervisors: Mapping[str, Supervisor], max_cached: int = 4096
+    ) -> None:
+        self._policies = policies
+        self._supervisors = supervisors
+        self._cache: dict[Request, Plan] = {}
+        self._max_cached = max_cached
+
+    def plan(self, request: Request) -> Plan:
+        """Return the merged plan.
+
+        Raises:
+            RequestError: 400 ``unknown_guardrail`` when the caller asks for a supervisor that is not optional here.
+        """
+        found = self._cache.get(request)
+        if found is None:
+            found = self._build(request)
+            if len(self._cache) >= self._max_cached:
+                self._cache.clear()
+            self._cache[request] = found
+        return found
+
+    def addable(self, request: Request) -> tuple[tuple[str, tuple[Stage, ...], bool], ...]:
+        """Return (name, stages, optional) of every supervisor of the matching policies (W-36)."""
+        found: dict[str, tuple[set[Stage], bool]] = {}
+        for _, policy in self._matching(request):
+            for stage, settings in _stages(policy):
+                for name in (*settings.forced, *settings.optional):
+                    stages, optional = found.get(name, (set[Stage](), True))
+                    stages.add(stage)
+                    found[name] = (stages, optional and name not in settings.forced)
+        return tuple([(name, tuple(sorted(stages)), optional) for name, (stages, optional) in sorted(found.items())])
+
+    def _matching(self, request: Request) -> list[tuple[str, Policy]]:
+        return [(name, policy) for name, policy in self._policies.items() if matches(policy.attach, request)]
+
+    def _build(self, request: Request) -> Plan:
+        matching = self._matching(request)
+        optional = {name for _, policy in matching for _, stage in _stages(policy) for name in stage.optional}
+        forced = {name for _, policy in matching for _, stage in _stages(policy) for name in stage.forced}
+        for name in request.asked or ():
+            if name not in optional and name not in forced:
+                known = ", ".join(sorted(optional)) or "none"
+                msg = f"Unknown guardrail {name[:64]!r}; the ones you may add are: {known}."
+                raise RequestError(400, "unknown_guardrail", msg, param="guardrails")
+        return Plan(
+            policies=tuple([name for name, _ in matching]),
+            input=self._merge("input", [(n, p.input) for n, p in matching], request),
+            output=self._merge("output", [(n, p.output) for n, p in matching], request),
+            on_block=_merge_blocks([policy.on_block for _, policy in matching]),
+        )
+
+    def _merge(self, stage: Stage, settings: Sequence[tuple[str, StagePolicy]], request: Request) -> StagePlan:
+        chosen = [(name, policy, choose(policy, request.asked)) for name, policy in settings]
+        holders: dict[str, list[tuple[str, StagePolicy]]] = {}
+        for name, policy, supervisors in chosen:
+            for supervisor in supervisors:
+                holders.setdefault(supervisor, []).append((name, policy))
+        modes: dict[str, Mode] = {
+            s: strictest(_MODE_ORDER, (policy.mode for _, policy in held)) for s, held in holders.items()
+        }
+        active = [(name, policy) for name, policy, supervisors in chosen if supervisors]
+        outputs = [policy for _, policy in active if isinstance(policy, OutputPolicy)]
+        return StagePlan(
+            stage=stage,
+            blocking=self._named(modes, "blocking") if stage == "input" else self._named(modes, "blocking", "parallel"),
+            parallel=self._named(modes, "parallel") if stage == "input" else (),
+            shadow=self._named(modes, "shadow"),
+            rules={s: _merge_rule(s, held, enforce=modes[s] != "shadow") for s, held in holders.items()},
+            policies=tuple([(name, supervisors) for name, _, supervisors in chosen if supervisors]),
+            timeout_s=min([policy.timeout_s for _, policy in active], default=30.0),
+            exhaustive=any(policy.exhaustive for _, policy in active),
+            block_opaque=any(policy.on_opaque == "block" for _, policy in active),
+            stream=_merge_streams([policy.stream for policy in outputs]),
+            block_scope="response" if any(p.block_scope == "response" for p in outputs) else "choice",
+        )
+
+    def _named(self, modes: Mapping[str, Mode], *wanted: Mode) -> Named:
+        return tuple([(name, self._supervisors[name]) for name, mode in modes.items() if mode in wanted])
+
+
+def _stages(policy: Policy) -> tuple[tuple[Stage, StagePolicy], tuple[Stage, StagePolicy]]:
+    return ("input", policy.input), ("output", policy.output)
+
+
+def matches(attach: Attach, request: Request) -> bool:
+    """Say whether all given dimensions match; `*` is a wildcard."""
+    if attach.tags and not set(attach.tags) & set(request.tags):
+        return False
+    return (
+        _any_match(attach.models, request.model)
+        and _any_match(attach.keys, request.key or "")
+        and _any_match(attach.routes, request.route)
+    )
+
+
+def _any_match(patterns: Iterable[str], value: str) -> bool:
+    return any(pattern == "*" or fnmatchcase(value, pattern) for pattern in patterns)
+
+
+def choose(policy: StagePolicy, asked: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the supervisors that run: the forced ones always, optional ones as asked or by default (G-15)."""
+    if asked is None:
+        added = policy.optional if policy.default_on else ()
+    else:
+        stay_on = policy.default_on and not (policy.opt_out and not asked)
+        added = tuple([name for name in policy.optional if stay_on or name in asked])
+    return tuple(dict.fromkeys((*policy.forced, *added)))
+
+
+def strictest(order: Sequence[_Word], values: Iterable[_Word]) -> _Word:
+    """Return the value that stands last in `order`, the first word of `order` when there is none."""
+    return max(values, key=order.index, default=order[0])
+
+
+def _merge_rule(supervisor: str, held: Sequence[tuple[str, StagePolicy]], *, enforce: bool) -> Rule:
+    policies = [policy for _, policy in held]
+    scopes: dict[Scope, OnUnsafe] = {}
+    for scope in ("system", "tool_def"):
+        words: list[OnUnsafe] = [policy.scopes[scope].on_unsafe for policy in policies if scope in policy.scopes]
+        default = _DEFAULT_SCOPES.get(scope)
+        if words:
+            action: OnUnsafe = strictest(_UNSAFE_ORDER, words)
+            scopes[scope] = action
+        elif default is not None:
+            scopes[scope] = default
+    return Rule(
+        supervisor=supervisor,
+        on_unsafe=strictest(_UNSAFE_ORDER, (policy.unsafe_action for policy in policies)),
+        on_unknown=_merge_unknown([policy.unknown_policy for policy in policies]),
+        on_scope=scopes,
+        enforce=enforce,
+        policies=tuple([name for name, _ in held]),
+    )
+
+
+def _merge_unknown(policies: Sequence[UnknownPolicy]) -> UnknownPolicy:
+    if len(policies) == 1:
+        return policies[0]
+    merged = {
+        cause.value: "block" if any(policy.action(cause) == "block" for policy in policies) else "log"
+        for cause in Cause
+        if cause is not Cause.SKIPPED
+    }
+    return UnknownPolicy.model_validate(merged)
+
+
+def _merge_streams(streams: Sequence[StreamPolicy]) -> StreamPolicy:
+    if not streams:
+        return StreamPolicy()
+    if len(streams) == 1:
+        return streams[0]
+    return StreamPolicy(
+        mode=strictest(_STREAM_ORDER, (stream.mode for stream in streams)),
+        window_chars=min(stream.window_chars for stream in streams),
+        overlap_chars=max(stream.overlap_chars for stream in streams),
+        max_buffer_bytes=min(stream.max_buffer_bytes for stream in streams),
+        on_buffer_exceeded=strictest(("window", "block"), (stream.on_buffer_exceeded for stream in streams)),
+        on_unstreamable=strictest(("hold", "refuse"), (stream.on_unstreamable for stream in streams)),
+        on_block=strictest(("drain", "cancel"), (stream.on_block for stream in streams)),
+        block_frame=strictest(("refusal", "error"), (stream.block_frame for stream in streams)),
+        heartbeat_s=min(stream.heartbeat_s for stream in streams),
+    )
+
+
+def _merge_blocks(blocks: Sequence[BlockPolicy]) -> BlockPolicy:
+    if not blocks:
+        return BlockPolicy()
+    return BlockPolicy(
+        input=strictest(("refusal", "error"), (block.input for block in blocks)),
+        output=strictest(("refusal", "error"), (block.output for block in blocks)),
+        message=blocks[0].message,
+    )
