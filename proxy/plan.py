@@ -21,12 +21,17 @@ from proxy.policy import (
     UnknownPolicy,
 )
 from proxy.wire.errors import RequestError
+from supervisors.opaque import OpaqueCheck
 from supervisors.types import Cause, Scope, Stage, Supervisor
 
 _UNSAFE_ORDER: Sequence[OnUnsafe] = ("log", "redact", "block")
 _MODE_ORDER: Sequence[Mode] = ("shadow", "parallel", "blocking")
 _STREAM_ORDER: Sequence[StreamMode] = ("observe", "window", "sentence", "hold")
 _DEFAULT_SCOPES: Mapping[Scope, OnUnsafe] = {"tool_def": "log"}
+
+OPAQUE = "opaque"
+"""Reserved name of the built-in check behind `on_opaque: block`."""
+_OPAQUE_CHECK = OpaqueCheck()
 
 Named = tuple[tuple[str, Supervisor], ...]
 _Word = TypeVar("_Word")
@@ -45,7 +50,6 @@ class StagePlan:
         policies: for each policy that takes part, the names of its supervisors here.
         timeout_s: the smallest of all.
         exhaustive: ask everybody even when the block is certain.
-        block_opaque: some policy blocks on segments nobody can read.
         stream: the strictest stream setting; meaningful on output.
         block_scope: a block of one choice blocks only that choice, or the whole response.
     """
@@ -58,7 +62,6 @@ class StagePlan:
     policies: tuple[tuple[str, tuple[str, ...]], ...] = ()
     timeout_s: float = 30.0
     exhaustive: bool = False
-    block_opaque: bool = False
     stream: StreamPolicy = field(default_factory=StreamPolicy)
     block_scope: Literal["choice", "response"] = "choice"
 
@@ -161,7 +164,7 @@ class Planner:
         )
 
     def _merge(self, stage: Stage, settings: Sequence[tuple[str, StagePolicy]], request: Request) -> StagePlan:
-        chosen = [(name, policy, choose(policy, request.asked)) for name, policy in settings]
+        chosen = [(name, policy, _with_opaque(policy, choose(policy, request.asked))) for name, policy in settings]
         holders: dict[str, list[tuple[str, StagePolicy]]] = {}
         for name, policy, supervisors in chosen:
             for supervisor in supervisors:
@@ -180,13 +183,20 @@ class Planner:
             policies=tuple([(name, supervisors) for name, _, supervisors in chosen if supervisors]),
             timeout_s=min([policy.timeout_s for _, policy in active], default=30.0),
             exhaustive=any(policy.exhaustive for _, policy in active),
-            block_opaque=any(policy.on_opaque == "block" for _, policy in active),
             stream=_merge_streams([policy.stream for policy in outputs]),
             block_scope="response" if any(p.block_scope == "response" for p in outputs) else "choice",
         )
 
     def _named(self, modes: Mapping[str, Mode], *wanted: Mode) -> Named:
-        return tuple([(name, self._supervisors[name]) for name, mode in modes.items() if mode in wanted])
+        return tuple([(name, self._find(name)) for name, mode in modes.items() if mode in wanted])
+
+    def _find(self, name: str) -> Supervisor:
+        return _OPAQUE_CHECK if name == OPAQUE else self._supervisors[name]
+
+
+def _with_opaque(policy: StagePolicy, chosen: tuple[str, ...]) -> tuple[str, ...]:
+    """Add the built-in check where the policy blocks on what nobody can read."""
+    return (*chosen, OPAQUE) if policy.on_opaque == "block" else chosen
 
 
 def _stages(policy: Policy) -> tuple[tuple[Stage, StagePolicy], tuple[Stage, StagePolicy]]:

@@ -1,0 +1,157 @@
+"""One exchange while it runs: the facts it came with, what has happened so far, and the record it becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+from proxy.plan import Plan, StagePlan
+from proxy.policy import Decision
+from proxy.record import ClientEnd, JudgedBy, Outcome, Phase, Record, RecordKind, Terminator, UpstreamCall, View
+from proxy.stages import StageResult
+from proxy.wire.adapter import Adapter
+from supervisors.types import Assessment, Cause, Segment, unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What is known of an exchange before anything is judged.
+
+    Args:
+        id: id of the record.
+        request_id: value of `x-request-id`.
+        adapter: route family.
+        body: parsed body, ours alone to edit.
+        stream: the caller wants a stream.
+        model: model as requested.
+        upstream: configured name of the model server.
+        plan: merged policies.
+        version: config version, 64 hex digits.
+        key_id: first 12 hex digits of the key's SHA-256.
+        task: tag of the request, from the configured list.
+        started: seconds since the epoch.
+        clock: `perf_counter` at the start.
+    """
+
+    id: str
+    request_id: str
+    adapter: Adapter
+    body: dict[str, Any]
+    stream: bool
+    model: str
+    upstream: str
+    plan: Plan
+    version: str
+    key_id: str | None
+    task: str | None
+    started: float
+    clock: float
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(slots=True)
+class Progress:
+    """What has happened so far; every part of the line writes its own facts here, the record is made from it."""
+
+    outcome: Outcome = "answered"
+    request: tuple[Segment, ...] = ()
+    replies: dict[int, tuple[Segment, ...]] = field(default_factory=dict[int, tuple[Segment, ...]])
+    verdicts: list[JudgedBy] = field(default_factory=list[JudgedBy])
+    decisions: list[Decision] = field(default_factory=list[Decision])
+    input: StageResult = field(default_factory=lambda: StageResult(None))
+    outputs: list[StageResult] = field(default_factory=list[StageResult])
+    output_ran: bool = False
+    called: bool = False
+    attempts: int = 0
+    upstream_status: int | None = None
+    upstream_error: str | None = None
+    upstream_wait_s: float = 0.0
+    first_token_s: float | None = None
+    cancelled_upstream: bool = False
+    filtered: bool = False
+    model_served: str | None = None
+    usage: Mapping[str, Any] | None = None
+    status: int = 0
+    finish_reasons: dict[int, str | None] = field(default_factory=dict[int, str | None])
+    bytes_sent: int = 0
+    terminator: Terminator = "none"
+    phase: Phase = "before_upstream"
+    cancelled: bool = False
+    holdback_s: float = 0.0
+    overhead_s: float | None = None
+
+    def add_stage(self, plan: StagePlan, result: StageResult, *, enforce: bool = True) -> None:
+        """Note the verdicts and decisions of one stage and choice."""
+        self.verdicts += [JudgedBy(found, plan.stage, result.choice, enforce) for found in result.assessments]
+        self.decisions += result.decisions
+
+    def add_unreached(self, plan: StagePlan, names: Sequence[str], *, enforce: bool) -> None:
+        """Note supervisors of a stage that never ran: one skipped verdict each, without a choice (O-11)."""
+        skipped = unknown(Cause.SKIPPED)
+        self.verdicts += [JudgedBy(Assessment(name, skipped), plan.stage, None, enforce) for name in names]
+
+
+def measure_overhead(call: Call, progress: Progress) -> float:
+    """Return the seconds spent so far that were not spent waiting for the upstream."""
+    return max(0.0, perf_counter() - call.clock - progress.upstream_wait_s)
+
+
+def to_record(call: Call, progress: Progress, content: Mapping[str, Any] | None = None) -> Record:
+    """Make the record of an exchange that has ended."""
+    seconds = perf_counter() - call.clock
+    return Record(
+        id=call.id,
+        request_id=call.request_id,
+        started=call.started,
+        seconds=seconds,
+        kind=_KIND,
+        route=call.adapter.route,
+        stream=call.stream,
+        task=call.task,
+        key_id=call.key_id,
+        model=call.model,
+        model_served=progress.model_served,
+        upstream=call.upstream,
+        policies=call.plan.policies,
+        version=call.version,
+        outcome=progress.outcome,
+        view=_view(progress),
+        verdicts=tuple(progress.verdicts),
+        decisions=tuple(progress.decisions),
+        upstream_call=UpstreamCall(
+            called=progress.called,
+            status=progress.upstream_status,
+            seconds=progress.upstream_wait_s if progress.called else None,
+            first_token_s=progress.first_token_s,
+            attempts=progress.attempts,
+            cancelled=progress.cancelled_upstream,
+            filtered=progress.filtered,
+            error_kind=progress.upstream_error,
+        ),
+        client=ClientEnd(
+            status=progress.status or (499 if progress.cancelled else 500),
+            finish_reasons=tuple([reason for _, reason in sorted(progress.finish_reasons.items())]),
+            bytes=progress.bytes_sent,
+            terminator=progress.terminator,
+            cancelled_phase=progress.phase if progress.cancelled else None,
+        ),
+        usage=progress.usage,
+        overhead_s=progress.overhead_s if progress.overhead_s is not None else measure_overhead(call, progress),
+        holdback_s=progress.holdback_s,
+        content=content,
+    )
+
+
+_KIND: RecordKind = "exchange"
+
+
+def _view(progress: Progress) -> View:
+    segments = [*progress.request, *[segment for reply in progress.replies.values() for segment in reply]]
+    return View(
+        segments=len(segments),
+        chars=sum([len(segment.text) for segment in segments]),
+        opaque=sum([segment.kind == "opaque" for segment in segments]),
+        media=sum([segment.media is not None for segment in segments]),
+    )

@@ -1,0 +1,65 @@
+"""Response headers of judged routes (wire §3.2): read from the same results as the record, so they agree with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from proxy.call import Call, Progress
+from proxy.policy import Action
+from proxy.stages import StageResult
+from supervisors.types import Cause, Label
+
+Header = tuple[bytes, bytes]
+Expose = Literal["full", "decision", "none"]
+
+_ACTIONS: Sequence[Action] = ("pass", "flag", "redact", "block")
+
+
+def guardrail_headers(call: Call, progress: Progress, expose: Expose, overhead_s: float) -> list[Header]:
+    """Return the `x-guardrail-*` headers; for a stream they speak of the input stage.
+
+    Args:
+        call: the exchange.
+        progress: its results so far.
+        expose: how much a caller may see.
+        overhead_s: proxy time without upstream wait.
+    """
+    results = [progress.input] if call.stream else [progress.input, *progress.outputs]
+    action = max((result.action for result in results), key=_ACTIONS.index)
+    headers: list[Header] = [
+        (b"x-guardrail-id", call.id.encode()),
+        (b"x-guardrail-decision", action.encode()),
+        (b"x-guardrail-overhead-ms", str(round(overhead_s * 1000)).encode()),
+    ]
+    if expose == "full":
+        headers += [
+            (b"x-guardrail-verdict", verdict_word(results).encode()),
+            (b"x-guardrail-policy", ",".join(call.plan.policies).encode("ascii", "replace")),
+            (b"x-guardrail-policy-version", call.version[:12].encode()),
+            (b"x-guardrail-applied", ",".join(applied(results)).encode("ascii", "replace")),
+        ]
+    return headers
+
+
+def verdict_word(results: Sequence[StageResult]) -> str:
+    """Return the worst label; unknown comes with its cause."""
+    ran = [result for result in results if result.cause is not Cause.SKIPPED]
+    labels = {result.label for result in ran}
+    if Label.UNSAFE in labels:
+        return "unsafe"
+    causes = [result.cause for result in ran if result.cause is not None]
+    if causes:
+        return f"unknown; cause={min(causes, key=list(Cause).index).value}"
+    return "safe" if ran else "unknown; cause=skipped"
+
+
+def applied(results: Iterable[StageResult]) -> list[str]:
+    """Return the supervisors that really ran, from their own verdicts."""
+    names = [
+        found.supervisor
+        for result in results
+        for found in result.assessments
+        if found.verdict.cause is not Cause.SKIPPED
+    ]
+    return list(dict.fromkeys(names))

@@ -1,0 +1,161 @@
+"""Run one stage for one choice: ask its supervisors, decide for each policy, and say what the strictest asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+from proxy.plan import StagePlan
+from proxy.policy import Action, Decision, Reason, decide, label_stage, settles
+from supervisors.ask import ask_all, judged_stages
+from supervisors.types import Assessment, Cause, Context, Exchange, Label, Span, Supervisor, Verdict
+
+_ORDER: Sequence[Action] = ("pass", "flag", "redact", "block")
+
+
+@dataclass(frozen=True, slots=True)
+class StageResult:
+    """What one stage found for one choice, and what follows from it.
+
+    Args:
+        choice: reply choice, None on input.
+        assessments: one a supervisor, in plan order.
+        decisions: one a policy.
+        action: the strictest of the decisions.
+        reason: why, None on pass.
+        label: verdict of the whole stage.
+        cause: cause of an unknown stage verdict.
+        seconds: wall-clock duration.
+    """
+
+    choice: int | None
+    assessments: tuple[Assessment, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    action: Action = "pass"
+    reason: Reason | None = None
+    label: Label = Label.UNKNOWN
+    cause: Cause | None = Cause.SKIPPED
+    seconds: float = 0.0
+
+    @property
+    def blocked(self) -> bool:
+        """Say whether the content does not pass."""
+        return self.action == "block"
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """Return what to redact."""
+        return tuple([span for found in self.assessments for span in found.verdict.spans])
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """Return the categories of the unsafe verdicts, in order of first appearance."""
+        names = [name for found in self.assessments for name in found.verdict.categories]
+        return tuple(dict.fromkeys(names))
+
+
+async def run_stage(
+    plan: StagePlan,
+    named: Sequence[tuple[str, Supervisor]],
+    exchange: Exchange,
+    context: Context,
+) -> StageResult:
+    """Ask `named` about the exchange and decide; an empty stage passes at once.
+
+    Args:
+        plan: the stage, for its rules.
+        named: which of its supervisors: the blocking, the parallel or the shadow ones.
+        exchange: what to judge.
+        context: carries the stage's deadline.
+    """
+    if not named:
+        return StageResult(exchange.choice)
+    started = perf_counter()
+    found = await ask_all(named, exchange, context, never if plan.exhaustive else _settled_by(plan))
+    return conclude(plan, exchange.choice, found, perf_counter() - started)
+
+
+def never(name: str, verdict: Verdict) -> bool:
+    """Return false: nobody's verdict ends the stage early."""
+    return False
+
+
+def _settled_by(plan: StagePlan) -> Callable[[str, Verdict], bool]:
+    rules = plan.rules
+
+    def settled(name: str, verdict: Verdict) -> bool:
+        return settles(rules[name], verdict)
+
+    return settled
+
+
+def conclude(plan: StagePlan, choice: int | None, found: Sequence[Assessment], seconds: float) -> StageResult:
+    """Decide each policy over its own supervisors and take the strictest action; pure."""
+    names = {assessment.supervisor for assessment in found}
+    decisions: list[Decision] = []
+    for policy, supervisors in plan.policies:
+        rules = [plan.rules[name] for name in supervisors if name in names]
+        if rules:
+            made = decide(policy, plan.stage, choice, rules, found)
+            decisions.append(replace(made, seconds=seconds))
+    action: Action = "pass"
+    reason: Reason | None = None
+    for decision in decisions:
+        stricter = _ORDER.index(decision.action) > _ORDER.index(action)
+        if stricter or (decision.action == action and decision.reason == "unsafe"):
+            action, reason = decision.action, decision.reason
+    label, cause = label_stage([assessment.verdict for assessment in found])
+    return StageResult(choice, tuple(found), tuple(decisions), action, reason, label, cause, seconds)
+
+
+def merge_results(first: StageResult, second: StageResult) -> StageResult:
+    """Combine the blocking and the parallel half of an input stage: the stricter action, the worse label."""
+    if not second.assessments:
+        return first
+    if not first.assessments:
+        return second
+    stricter = second if _ORDER.index(second.action) > _ORDER.index(first.action) else first
+    assessments = (*first.assessments, *second.assessments)
+    label, cause = label_stage([assessment.verdict for assessment in assessments])
+    return StageResult(
+        choice=first.choice,
+        assessments=assessments,
+        decisions=_merge_decisions((*first.decisions, *second.decisions)),
+        action=stricter.action,
+        reason=stricter.reason,
+        label=label,
+        cause=cause,
+        seconds=first.seconds + second.seconds,
+    )
+
+
+def _merge_decisions(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
+    """Fold decisions of the same policy into one: there is one a policy, stage and choice (operations §4.1)."""
+    merged: dict[str, Decision] = {}
+    for decision in decisions:
+        other = merged.get(decision.policy)
+        merged[decision.policy] = decision if other is None else _stricter(other, decision)
+    return tuple(merged.values())
+
+
+def _stricter(one: Decision, other: Decision) -> Decision:
+    winner = other if _ORDER.index(other.action) > _ORDER.index(one.action) else one
+    order = (Label.SAFE, Label.UNKNOWN, Label.UNSAFE)
+    worse = max((one, other), key=lambda decision: order.index(decision.label))
+    return replace(
+        winner,
+        label=worse.label,
+        cause=worse.cause,
+        flagged=one.flagged or other.flagged,
+        enforce=one.enforce or other.enforce,
+        seconds=one.seconds + other.seconds,
+    )
+
+
+def refuse_unfit(name: str, supervisor: Supervisor, plan: StagePlan) -> str | None:
+    """Return what is wrong with this supervisor in this stage, None when it fits."""
+    if plan.stage not in judged_stages(supervisor):
+        served = " and ".join(sorted(judged_stages(supervisor)))
+        return f"{name} judges {served} only and cannot serve the {plan.stage} stage"
+    return None

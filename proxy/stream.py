@@ -1,0 +1,398 @@
+"""The gate of one streamed choice: what may be released when. No I/O, no clock (guarding §7).
+
+Frames go in as they come; text leaves only when every enforcing supervisor has covered it. `proxy.relay` does the
+reading, asking and writing around it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from proxy.frontier import SENTENCE_ENDS, clear_of_cuts, end_of_words, has_sentence, holdback_start, mask_piece
+from proxy.passes import join_passes, shift_spans
+from proxy.plan import StagePlan
+from proxy.policy import Reason, judge_verdict
+from proxy.redact import Mark, RedactionImpossible, mask_arguments, merge_spans
+from proxy.wire.adapter import Adapter, Chunk, Piece
+from supervisors.ask import stream_capability
+from supervisors.types import Assessment, Cause, Kind, Media, Segment, Span, Supervisor, Verdict, unknown
+
+_SENTENCE_CHARS: Final = 1000
+
+Group = Literal["window", "growth", "final"]
+
+
+@dataclass(slots=True)
+class _Field:
+    """One text field of the choice as it grows.
+
+    Args:
+        kind: what it is.
+        whole: released only as a whole (tool calls, audio).
+        parts: deltas in order.
+        length: characters so far.
+        released: characters that have left.
+        windowed: characters given to the window group.
+        credit: characters that every enforcing supervisor has covered.
+    """
+
+    kind: Kind
+    whole: bool
+    parts: list[str] = field(default_factory=list[str])
+    length: int = 0
+    released: int = 0
+    windowed: int = 0
+    credit: int = 0
+
+    @property
+    def text(self) -> str:
+        """Return the exact concatenation of the deltas (S-03)."""
+        if len(self.parts) > 1:
+            self.parts = ["".join(self.parts)]
+        return self.parts[0] if self.parts else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    chunk: Chunk
+    ends: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _Running:
+    """What one supervisor has said so far."""
+
+    supervisor: Supervisor
+    verdict: Verdict | None = None
+    seconds: float = 0.0
+    passes: int = 0
+    chars: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One question to put to a group of supervisors.
+
+    Args:
+        group: which schedule they follow.
+        named: whom to ask.
+        segments: the text to judge.
+        offsets: for each path, where the text given begins in the whole field.
+        complete: this is the final pass.
+    """
+
+    group: Group
+    named: tuple[tuple[str, Supervisor], ...]
+    segments: tuple[Segment, ...]
+    offsets: Mapping[str, int]
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Why a choice was blocked."""
+
+    reason: Reason
+    cause: Cause | None
+    detail: str | None = None
+
+
+class Gate:
+    """Hold the frames of one choice and release them as verdicts cover their text.
+
+    Args:
+        plan: the output stage.
+        adapter: the route family, for rewrites.
+        choice: choice index.
+        turn: turn number of the reply.
+    """
+
+    def __init__(self, plan: StagePlan, adapter: Adapter, choice: int, turn: int) -> None:
+        self._plan = plan
+        self._adapter = adapter
+        self._choice = choice
+        self._turn = turn
+        self._mode = plan.stream.mode
+        self._fields: dict[str, _Field] = {}
+        self._held: deque[_Held] = deque()
+        self._held_bytes = 0
+        self._running = {name: _Running(supervisor) for name, supervisor in plan.blocking}
+        self._groups = _group(plan)
+        self._next_growth = plan.stream.window_chars
+        self._holdback = max([_holdback(supervisor) for _, supervisor in self._groups["window"]], default=0)
+        self._total = 0
+        self._new = 0
+        self._sentence = False
+        self._marks: dict[str, list[Mark]] = {}
+        self._spans: list[Span] = []
+        self._final = not plan.blocking
+        self.finish: str | None = None
+        self.block: Block | None = None
+        self.released_any = False
+        self.late_spans = 0
+
+    @property
+    def closed(self) -> bool:
+        """Say whether the choice has ended: blocked, or finished with everything released."""
+        return self.block is not None or (self.finish is not None and not self._held)
+
+    @property
+    def holding(self) -> bool:
+        """Say whether text waits for a verdict."""
+        return bool(self._held)
+
+    def push(self, chunk: Chunk) -> None:
+        """Take one frame of this choice."""
+        if self.block is not None:
+            return
+        ends: list[int] = []
+        for piece in chunk.pieces:
+            grown = self._field(piece)
+            grown.parts.append(piece.text)
+            grown.length += len(piece.text)
+            ends.append(grown.length)
+            if not grown.whole:
+                self._count(piece.text)
+        if chunk.pieces and self._plan.blocking:
+            self._final = False
+        if chunk.finish is not None:
+            self.finish = chunk.finish
+        self._held.append(_Held(chunk, tuple(ends)))
+        self._held_bytes += len(chunk.raw)
+        if self._held_bytes > self._plan.stream.max_buffer_bytes and self._mode != "observe":
+            self._overflow()
+
+    def _count(self, text: str) -> None:
+        self._total += len(text)
+        self._new += len(text)
+        if self._mode == "sentence" and not self._sentence:
+            self._sentence = not SENTENCE_ENDS.isdisjoint(text)
+
+    def _field(self, piece: Piece) -> _Field:
+        grown = self._fields.get(piece.field)
+        if grown is None:
+            whole = piece.kind in ("tool_args", "media", "name") or "_call" in piece.field
+            grown = self._fields[piece.field] = _Field(piece.kind, whole)
+        return grown
+
+    def _overflow(self) -> None:
+        if self._plan.stream.on_buffer_exceeded == "window" and self._mode == "hold":
+            self._mode = "window"
+            self._groups = _group(self._plan, ignore_final=True)
+            return
+        for running in self._running.values():
+            running.verdict = join_passes(running.verdict, unknown(Cause.OVER_LIMIT, detail="buffer"))
+        self.block = Block("unknown", Cause.OVER_LIMIT, "buffer")
+
+    def due(self, *, ended: bool = False) -> list[Pass]:
+        """Return the questions that are due now; empty most of the time.
+
+        Args:
+            ended: the upstream has ended, so whatever is open gets its final pass.
+        """
+        if self.block is not None or self._final:
+            return []
+        if self.finish is not None or ended:
+            return self._final_passes()
+        if self._mode == "hold" or self._groups["final"]:
+            return []
+        return self._interim_passes()
+
+    def _interim_passes(self) -> list[Pass]:
+        passes: list[Pass] = []
+        if self._groups["window"] and self._window_is_due():
+            passes.append(self._window_pass(complete=False))
+        if self._groups["growth"] and self._total >= self._next_growth:
+            while self._next_growth <= self._total:
+                self._next_growth *= 2
+            passes.append(self._growth_pass("growth", complete=False))
+        return passes
+
+    def _window_is_due(self) -> bool:
+        if self._mode != "sentence":
+            return self._new >= self._plan.stream.window_chars
+        if self._new >= _SENTENCE_CHARS:
+            return True
+        if not self._sentence:
+            return False
+        self._sentence = any(has_sentence(grown.text, grown.windowed) for grown in self._fields.values())
+        return self._sentence
+
+    def _final_passes(self) -> list[Pass]:
+        self._final = True
+        passes: list[Pass] = []
+        if self._groups["window"]:
+            passes.append(self._window_pass(complete=True))
+        if self._groups["growth"]:
+            passes.append(self._growth_pass("growth", complete=True))
+        if self._groups["final"]:
+            passes.append(self._growth_pass("final", complete=True))
+        return passes
+
+    def _window_pass(self, *, complete: bool) -> Pass:
+        segments: list[Segment] = []
+        offsets: dict[str, int] = {}
+        self._new = 0
+        self._sentence = False
+        for name, grown in self._judged_fields(complete=complete):
+            start = max(0, min(grown.windowed - self._plan.stream.overlap_chars, self._covered(grown)))
+            end = grown.length if complete else end_of_words(grown.text, grown.windowed)
+            self._new += grown.length - end
+            grown.windowed = max(end, grown.windowed)
+            if end > start or grown.kind == "media":
+                path = self._path(name)
+                offsets[path] = start
+                segments.append(self._segment(path, grown, start, end))
+        return Pass("window", self._groups["window"], tuple(segments), offsets, complete)
+
+    def _covered(self, grown: _Field) -> int:
+        """Return how far no match of a window supervisor can still be open."""
+        if not self._holdback:
+            return grown.windowed
+        return clear_of_cuts(grown.text, holdback_start(grown.text, grown.windowed, self._holdback))
+
+    def _growth_pass(self, group: Group, *, complete: bool) -> Pass:
+        segments: list[Segment] = []
+        for name, grown in self._judged_fields(complete=complete):
+            segments.append(self._segment(self._path(name), grown, 0, grown.length))
+            grown.credit = grown.length
+        return Pass(group, self._groups[group], tuple(segments), {}, complete)
+
+    def _judged_fields(self, *, complete: bool) -> list[tuple[str, _Field]]:
+        spoken = any(grown.kind == "transcript" for grown in self._fields.values())
+        return [
+            (name, grown)
+            for name, grown in self._fields.items()
+            if (complete or not grown.whole) and not (grown.kind == "media" and spoken)
+        ]
+
+    def _segment(self, path: str, grown: _Field, start: int, end: int) -> Segment:
+        if grown.kind == "media":
+            media = Media("audio/unknown", grown.length, "")
+            return Segment(path, "assistant", "media", "", self._turn, self._choice, media)
+        return Segment(path, "assistant", grown.kind, grown.text[start:end], self._turn, self._choice)
+
+    def _path(self, name: str) -> str:
+        return f"/choices/{self._choice}{name}"
+
+    def take(self, asked: Pass, found: Sequence[Assessment]) -> None:
+        """Take the verdicts of one pass: block, mark for redaction, or give credit."""
+        for assessment in found:
+            running = self._running[assessment.supervisor]
+            verdict = shift_spans(assessment.verdict, asked.offsets)
+            running.verdict = join_passes(running.verdict, verdict)
+            running.seconds += assessment.seconds
+            running.passes += assessment.passes if verdict.cause is not Cause.SKIPPED else 0
+            running.chars += assessment.chars_judged
+            self._act(assessment.supervisor, verdict)
+
+    def _act(self, name: str, verdict: Verdict) -> None:
+        if self._mode == "observe" or self.block is not None:
+            return
+        action, reason = judge_verdict(self._plan.rules[name], verdict)
+        if action == "block" and reason is not None:
+            self.block = Block(reason, verdict.cause, verdict.detail)
+        elif action == "redact":
+            self._mark(verdict.spans)
+
+    def _mark(self, spans: Sequence[Span]) -> None:
+        self._spans += spans
+        self._marks = merge_spans(self._spans)
+        for name, grown in self._fields.items():
+            marks = self._marks.get(self._path(name), [])
+            late = [span for span in spans if span.path == self._path(name) and span.start < grown.released]
+            if late:
+                self.late_spans += len(late)
+                self.block = Block("unsafe", None, "late_span")
+            elif marks and grown.kind == "tool_args":
+                self._check_arguments(grown, marks)
+        if any("#" in span.path for span in spans):
+            self.block = Block("unsafe", None, "redaction_impossible")
+
+    def _check_arguments(self, grown: _Field, marks: Sequence[Mark]) -> None:
+        try:
+            mask_arguments(grown.text, marks)
+        except RedactionImpossible:
+            self.block = Block("unsafe", None, "redaction_impossible")
+
+    def release(self) -> list[bytes]:
+        """Return the frames that may leave now, rewritten where a span touches them."""
+        if self.block is not None:
+            return []
+        frontiers: dict[str, int] = {}
+        out: list[bytes] = []
+        while self._held:
+            held = self._held[0]
+            if not self._covers(held, frontiers):
+                break
+            self._held.popleft()
+            self._held_bytes -= len(held.chunk.raw)
+            out.append(self._render(held))
+            self.released_any = True
+        return out
+
+    def _covers(self, held: _Held, frontiers: dict[str, int]) -> bool:
+        if self._final or self._mode == "observe":
+            return True
+        if held.chunk.finish is not None:
+            return False
+        for piece, end in zip(held.chunk.pieces, held.ends, strict=True):
+            if piece.field not in frontiers:
+                frontiers[piece.field] = self._frontier(self._fields[piece.field])
+            if end > frontiers[piece.field]:
+                return False
+        return True
+
+    def _frontier(self, grown: _Field) -> int:
+        if grown.whole or self._mode == "hold" or self._groups["final"]:
+            return 0
+        if not self._groups["window"]:
+            return clear_of_cuts(grown.text, grown.credit)
+        covered = self._covered(grown)
+        return min(covered, grown.credit) if self._groups["growth"] else covered
+
+    def _render(self, held: _Held) -> bytes:
+        texts: list[str] = []
+        for piece, end in zip(held.chunk.pieces, held.ends, strict=True):
+            self._fields[piece.field].released = end
+            marks = self._marks.get(self._path(piece.field))
+            texts.append(mask_piece(piece.text, end - len(piece.text), marks) if marks else piece.text)
+        if not self._marks or texts == [piece.text for piece in held.chunk.pieces]:
+            return held.chunk.raw
+        return self._adapter.rewrite(held.chunk, texts)
+
+    def assessments(self) -> list[Assessment]:
+        """Return one assessment a supervisor over all passes; one that never ran is skipped."""
+        return [
+            Assessment(
+                name, running.verdict or unknown(Cause.SKIPPED), running.seconds, max(running.passes, 1), running.chars
+            )
+            for name, running in self._running.items()
+        ]
+
+    def texts(self) -> dict[str, str]:
+        """Return the text of every field received so far, by path."""
+        return {self._path(name): grown.text for name, grown in self._fields.items() if grown.kind != "media"}
+
+
+def _group(plan: StagePlan, *, ignore_final: bool = False) -> dict[Group, tuple[tuple[str, Supervisor], ...]]:
+    groups: dict[Group, list[tuple[str, Supervisor]]] = {"window": [], "growth": [], "final": []}
+    for name, supervisor in plan.blocking:
+        match stream_capability(supervisor):
+            case "incremental" | "windowed":
+                groups["window"].append((name, supervisor))
+            case "growth":
+                groups["growth"].append((name, supervisor))
+            case "final":
+                groups["growth" if ignore_final else "final"].append((name, supervisor))
+    return {name: tuple(members) for name, members in groups.items()}
+
+
+def _holdback(supervisor: Supervisor) -> int:
+    if stream_capability(supervisor) != "incremental":
+        return 0
+    longest: Callable[[], int] | None = getattr(supervisor, "holdback_chars", None)
+    return longest() if longest is not None else 0
