@@ -62,7 +62,6 @@ class Progress:
     decisions: list[Decision] = field(default_factory=list[Decision])
     input: StageResult = field(default_factory=lambda: StageResult(None))
     outputs: list[StageResult] = field(default_factory=list[StageResult])
-    output_ran: bool = False
     called: bool = False
     attempts: int = 0
     upstream_status: int | None = None
@@ -82,15 +81,37 @@ class Progress:
     holdback_s: float = 0.0
     overhead_s: float | None = None
 
-    def add_stage(self, plan: StagePlan, result: StageResult, *, enforce: bool = True) -> None:
-        """Note the verdicts and decisions of one stage and choice."""
-        self.verdicts += [JudgedBy(found, plan.stage, result.choice, enforce) for found in result.assessments]
-        self.decisions += result.decisions
+    def note_reply(self, body: Mapping[str, Any], finish_reasons: Sequence[str | None]) -> None:
+        """Note what a whole reply says about itself."""
+        model = body.get("model")
+        self.model_served = model if isinstance(model, str) else None
+        usage = body.get("usage")
+        self.usage = usage if isinstance(usage, dict) else None  # pyright: ignore[reportUnknownMemberType] # JSON
+        self.finish_reasons = dict(enumerate(finish_reasons))
+        self.filtered = "content_filter" in finish_reasons
 
-    def add_unreached(self, plan: StagePlan, names: Sequence[str], *, enforce: bool) -> None:
-        """Note supervisors of a stage that never ran: one skipped verdict each, without a choice (O-11)."""
-        skipped = unknown(Cause.SKIPPED)
-        self.verdicts += [JudgedBy(Assessment(name, skipped), plan.stage, None, enforce) for name in names]
+    def settle(self, call: Call) -> None:
+        """Lay out the verdicts: one a supervisor, stage and choice that the plan prescribes (O-11)."""
+        self.verdicts = []
+        self.decisions = []
+        self._lay(call.plan.input, [self.input])
+        self._lay(call.plan.output, self.outputs)
+
+    def _lay(self, plan: StagePlan, results: Sequence[StageResult]) -> None:
+        ran = [result for result in results if result.assessments]
+        for result in ran:
+            found = {one.supervisor: one for one in result.assessments}
+            for name in plan.names:
+                assessment = found.get(name) or Assessment(name, _SKIPPED)
+                self.verdicts.append(JudgedBy(assessment, plan.stage, result.choice, plan.rules[name].enforce))
+            self.decisions += result.decisions
+        if not ran:
+            self.verdicts += [
+                JudgedBy(Assessment(name, _SKIPPED), plan.stage, None, plan.rules[name].enforce) for name in plan.names
+            ]
+
+
+_SKIPPED = unknown(Cause.SKIPPED)
 
 
 def measure_overhead(call: Call, progress: Progress) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Literal, TypeVar
 
@@ -64,6 +64,10 @@ class StagePlan:
     exhaustive: bool = False
     stream: StreamPolicy = field(default_factory=StreamPolicy)
     block_scope: Literal["choice", "response"] = "choice"
+
+    def observing(self) -> StagePlan:
+        """Return the same stage with nothing enforced: observe mode records and alters nothing."""
+        return replace(self, rules={name: replace(rule, enforce=False) for name, rule in self.rules.items()})
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import orjson
 from supervisors.types import Span
 
 
-class RedactionImpossible(ValueError):  # noqa: N818 - says what it is; the caller blocks instead
+class RedactionImpossible(ValueError):
     """The text cannot be redacted without breaking what it stands in; the content is blocked instead."""
 
 

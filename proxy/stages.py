@@ -72,7 +72,7 @@ async def run_stage(
     if not named:
         return StageResult(exchange.choice)
     started = perf_counter()
-    found = await ask_all(named, exchange, context, never if plan.exhaustive else _settled_by(plan))
+    found = await ask_all(named, exchange, context, never if plan.exhaustive else settled_by(plan))
     return conclude(plan, exchange.choice, found, perf_counter() - started)
 
 
@@ -81,7 +81,8 @@ def never(name: str, verdict: Verdict) -> bool:
     return False
 
 
-def _settled_by(plan: StagePlan) -> Callable[[str, Verdict], bool]:
+def settled_by(plan: StagePlan) -> Callable[[str, Verdict], bool]:
+    """Return the test that ends a stage as soon as a verdict makes the block certain (G-22)."""
     rules = plan.rules
 
     def settled(name: str, verdict: Verdict) -> bool:

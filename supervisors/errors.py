@@ -47,15 +47,15 @@ class ChatError(GuardrailError):
         self.code = code
 
 
-class ChatTimeout(ChatError):  # noqa: N818 - the tree of conventions.md names it so
+class ChatTimeout(ChatError):
     """The deadline passed before the answer was complete."""
 
 
-class ChatRefused(ChatError):  # noqa: N818 - the tree of conventions.md names it so
+class ChatRefused(ChatError):
     """The backend answered and declined: 4xx other than 408 and 429, or a content filter."""
 
 
-class ChatUnavailable(ChatError):  # noqa: N818 - the tree of conventions.md names it so
+class ChatUnavailable(ChatError):
     """Nobody answered: connect error, reset, TLS, redirect, 429 or 5xx after the retries."""
 
 

@@ -15,7 +15,7 @@ COMMENT: Final = b": keep-alive\n\n"
 _BOM: Final = b"\xef\xbb\xbf"
 
 
-class FrameTooLarge(ValueError):  # noqa: N818 - says what it is
+class FrameTooLarge(ValueError):
     """A frame grew beyond the limit."""
 
 

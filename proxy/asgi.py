@@ -1,0 +1,156 @@
+"""The ASGI edge: read a body within its limits, send an answer, notice that the caller has left."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from typing import Any, Final
+
+from proxy.headers import Header
+from proxy.ports import ClientGone
+from proxy.wire.errors import RequestError, to_reply
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,128}\Z")
+
+
+def read_headers(scope: Scope) -> dict[str, str]:
+    """Return the request headers by lower-case name; the last of several wins, except for the key's, the first."""
+    headers: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        key = name.decode("latin-1")
+        if key in ("authorization", "x-api-key") and key in headers:
+            continue
+        headers[key] = value.decode("latin-1")
+    return headers
+
+
+def read_request_id(headers: Mapping[str, str], made: str) -> str:
+    """Return the caller's `x-request-id` if it is well formed, otherwise the one made here (W-16)."""
+    given = headers.get("x-request-id", "")
+    return given if _REQUEST_ID.match(given) else made
+
+
+async def read_body(receive: Receive, headers: Mapping[str, str], max_bytes: int) -> bytes:
+    """Read the whole body, decompressed; the limit applies while reading and while inflating.
+
+    Raises:
+        RequestError: 413 beyond the limit, 415 for an encoding other than gzip, 400 for broken compression.
+        ClientGone: the caller left before the end.
+    """
+    declared = headers.get("content-length", "")
+    if declared.isdigit() and int(declared) > max_bytes:
+        raise _too_large(max_bytes)
+    first = await receive()
+    if first["type"] == "http.disconnect":
+        raise ClientGone
+    body: bytes = first.get("body", b"")
+    if first.get("more_body"):
+        body = await _read_rest(receive, body, max_bytes)
+    if len(body) > max_bytes:
+        raise _too_large(max_bytes)
+    encoding = headers.get("content-encoding", "identity").strip().lower()
+    if encoding in ("", "identity"):
+        return body
+    if encoding != "gzip":
+        msg = f"The content encoding {encoding[:32]!r} is not supported; send gzip or none."
+        raise RequestError(415, "unsupported_content_encoding", msg)
+    return inflate(body, max_bytes)
+
+
+async def _read_rest(receive: Receive, first: bytes, max_bytes: int) -> bytes:
+    parts = [first]
+    size = len(first)
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        part: bytes = message.get("body", b"")
+        parts.append(part)
+        size += len(part)
+        if size > max_bytes:
+            raise _too_large(max_bytes)
+        if not message.get("more_body"):
+            return b"".join(parts)
+
+
+def inflate(body: bytes, max_bytes: int) -> bytes:
+    """Decompress gzip without ever holding more than the limit."""
+    engine = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    try:
+        out = engine.decompress(body, max_bytes + 1)
+    except zlib.error as error:
+        raise RequestError(400, "invalid_json", "The body is not valid gzip.") from error
+    if len(out) > max_bytes:
+        raise _too_large(max_bytes)
+    if not engine.eof:
+        raise RequestError(400, "invalid_json", "The gzip body is truncated.")
+    if engine.unused_data:
+        raise RequestError(400, "invalid_json", "Bytes follow the end of the gzip body.")
+    return out
+
+
+def _too_large(max_bytes: int) -> RequestError:
+    return RequestError(413, "request_too_large", f"The body is larger than {max_bytes} bytes.")
+
+
+async def send_error(send: Send, error: RequestError, request_id: str) -> int:
+    """Send an error answer and return its status."""
+    reply = to_reply(error)
+    headers: list[Header] = [(b"content-type", b"application/json"), (b"x-request-id", request_id.encode())]
+    headers += [(name.encode(), value.encode("ascii", "replace")) for name, value in reply.headers.items()]
+    await send_whole(send, reply.status, headers, reply.body)
+    return reply.status
+
+
+async def send_whole(send: Send, status: int, headers: Sequence[Header], body: bytes) -> None:
+    """Send a whole answer; an event stream gets no length (W-03)."""
+    is_stream = any(name == b"content-type" and value.startswith(b"text/event-stream") for name, value in headers)
+    length = [] if is_stream else [(b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, *length]})
+    await send({"type": "http.response.body", "body": body})
+
+
+class AsgiResponder:
+    """The way back to one caller.
+
+    Args:
+        receive: after the body it delivers nothing but the disconnect.
+        send: sends messages.
+    """
+
+    __slots__ = ("_receive", "_send", "status")
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._send = send
+        self.status = 0
+
+    async def reply(self, status: int, headers: Sequence[Header], body: bytes) -> None:
+        """Send a whole answer."""
+        self.status = status
+        await send_whole(self._send, status, headers, body)
+
+    async def start(self, status: int, headers: Sequence[Header]) -> None:
+        """Send status and headers of a stream."""
+        self.status = status
+        await self._send({"type": "http.response.start", "status": status, "headers": list(headers)})
+
+    async def write(self, data: bytes) -> None:
+        """Send bytes of a stream."""
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def end(self) -> None:
+        """End a stream cleanly."""
+        await self._send({"type": "http.response.body", "body": b""})
+
+    async def watch(self) -> None:
+        """Wait until the caller leaves, then raise `ClientGone`."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        raise ClientGone

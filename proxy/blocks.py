@@ -1,0 +1,57 @@
+"""What a block looks like to the caller: from a stage's result to the error of wire §4. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proxy.call import Call
+from proxy.headers import Expose
+from proxy.policy import Reason
+from proxy.wire.errors import RequestError
+from supervisors.types import Cause, Stage
+
+_BROKEN = frozenset({Cause.ERROR, Cause.TIMEOUT, Cause.UNPARSABLE})
+_NOT_JUDGED = frozenset({Cause.OVER_LIMIT, Cause.UNSUPPORTED})
+
+
+def is_failure(reason: Reason | None, cause: Cause | None) -> bool:
+    """Say whether the block comes from a broken supervisor and not from the content."""
+    return reason == "unknown" and cause in _BROKEN
+
+
+def block_error(
+    call: Call,
+    stage: Stage,
+    reason: Reason | None,
+    cause: Cause | None,
+    categories: tuple[str, ...],
+    expose: Expose,
+) -> RequestError:
+    """Return the error of a blocked exchange: a content block is never 5xx, a broken supervisor never 4xx."""
+    shown: dict[str, Any] = {
+        "id": call.id,
+        "policy": ",".join(call.plan.policies),
+        "stage": stage,
+        "reason": reason or "unsafe",
+        "cause": cause.value if reason == "unknown" and cause is not None else None,
+    }
+    if expose == "full":
+        shown["categories"] = list(categories)
+    message = notice_text(call)
+    param = call.adapter.param if stage == "input" else None
+    if is_failure(reason, cause):
+        return RequestError(
+            503,
+            "guardrail_unavailable",
+            "A supervisor that must judge this exchange is not available; nothing was let through.",
+            headers={"retry-after": "1"},
+            guardrail=shown,
+        )
+    code = "content_not_judged" if reason == "unknown" and cause in _NOT_JUDGED else "content_filter"
+    return RequestError(400, code, message, param=param, guardrail=shown)
+
+
+def notice_text(call: Call) -> str:
+    """Return the refusal sentence with its two placeholders filled in."""
+    message = call.plan.on_block.message
+    return message.replace("{policy}", ",".join(call.plan.policies)).replace("{request_id}", call.request_id)

@@ -1,0 +1,333 @@
+"""One exchange on the line: judge the input, call the model, judge the output, answer.
+
+Four steps, one method each: `run`, `_generate`, `_judge_output` (or `_relay` for a stream), `close`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from time import perf_counter
+from typing import Any, cast
+
+import orjson
+
+from proxy.beside import beside
+from proxy.blocks import block_error, is_failure, notice_text
+from proxy.call import Call, Progress, measure_overhead
+from proxy.headers import Header, guardrail_headers
+from proxy.plan import StagePlan
+from proxy.ports import Answer, Model, Responder, Settings, Sinks
+from proxy.redact import RedactionImpossible, redact_body
+from proxy.relay import BadStream, Judging, Relay
+from proxy.stages import StageResult, conclude, merge_results, run_stage
+from proxy.wire.errors import ErrorReply, RequestError, from_upstream, to_reply
+from supervisors.errors import StoreError, UpstreamError
+from supervisors.types import Exchange, Segment, Stage, Supervisor
+
+
+class InputBlocked(Exception):
+    """The parallel input stage blocked: whatever the model is doing is cancelled."""
+
+
+class Line:
+    """One exchange on its way through; also the way out that a relay writes to.
+
+    Args:
+        settings: from the config.
+        sinks: journal, metrics, shadow queue.
+        call: the exchange.
+        progress: where its facts go.
+        out: the way back to the caller.
+    """
+
+    def __init__(self, settings: Settings, sinks: Sinks, call: Call, progress: Progress, out: Responder) -> None:
+        self._settings = settings
+        self._sinks = sinks
+        self._call = call
+        self._progress = progress
+        self._out = out
+        self._open = settings.open_contexts()
+        self._input_known = asyncio.Event()
+        self._upstream_headers: Sequence[Header] = ()
+        self.started = False
+
+    async def run(self, model: Model) -> Answer | None:
+        """Judge, call, judge. Returns the whole answer, or None when a stream has been written.
+
+        Raises:
+            RequestError: the caller gets this error.
+            UpstreamError: the model server failed before anything left.
+        """
+        call, progress = self._call, self._progress
+        if not self._sinks.ready():
+            raise record_unavailable()
+        progress.request = call.adapter.request_segments(call.body)
+        progress.input = await self._judge_input(call.plan.input.blocking)
+        if progress.input.action == "redact":
+            self._redact_input()
+        if progress.input.blocked:
+            return self._block_input()
+        if not call.plan.input.parallel:
+            self._input_known.set()
+            return await self._generate(model)
+        try:
+            async with beside(self._judge_beside()):
+                answer = await self._generate(model)
+                await self._input_known.wait()
+        except InputBlocked:
+            progress.cancelled_upstream = True
+            return self._block_input()
+        return answer
+
+    async def _judge_input(self, named: Sequence[tuple[str, Supervisor]]) -> StageResult:
+        call = self._call
+        exchange = Exchange(call.id, call.model, "input", self._progress.request)
+        return await run_stage(call.plan.input, named, exchange, self._open(call.plan.input.timeout_s))
+
+    async def _judge_beside(self) -> None:
+        beside_result = await self._judge_input(self._call.plan.input.parallel)
+        self._progress.input = merge_results(self._progress.input, beside_result)
+        if self._progress.input.blocked:
+            raise InputBlocked
+        self._input_known.set()
+
+    def _redact_input(self) -> None:
+        progress = self._progress
+        try:
+            redact_body(self._call.body, progress.input.spans)
+        except RedactionImpossible:
+            progress.input = without_spans(self._call.plan.input, progress.input)
+
+    def _block_input(self) -> Answer:
+        call, result = self._call, self._progress.input
+        failed = is_failure(result.reason, result.cause)
+        self._progress.outcome = "unavailable" if failed else "blocked_input"
+        if call.plan.on_block.input == "error" or failed:
+            raise self._block_error(result)
+        notice = call.adapter.notice(call.body, notice_text(call))
+        head = call.adapter.new_head(call.id, int(call.started), call.model)
+        count = call.adapter.choice_count(call.body)
+        self._progress.finish_reasons = dict.fromkeys(range(count), "content_filter")
+        if not call.stream:
+            return self._answer(200, orjson.dumps(call.adapter.refusal_reply(head, count, notice)))
+        frames = [call.adapter.notice_frames(head, index, notice, released=False) for index in range(count)]
+        self._progress.terminator = "done"
+        return self._answer(200, b"".join(frames) + call.adapter.terminator, EVENT_STREAM)
+
+    def _block_error(self, result: StageResult) -> RequestError:
+        stage: Stage = "input" if result.choice is None else "output"
+        return block_error(self._call, stage, result.reason, result.cause, result.categories, self._settings.expose)
+
+    async def _generate(self, model: Model) -> Answer | None:
+        raw = orjson.dumps(self._call.body)
+        self._progress.called = True
+        self._progress.phase = "before_first_token"
+        if self._call.stream:
+            await self._relay(model, raw)
+            return None
+        return await self._complete(model, raw)
+
+    async def _complete(self, model: Model, raw: bytes) -> Answer:
+        call, progress = self._call, self._progress
+        waiting = perf_counter()
+        try:
+            reply = await model.complete(call.adapter.route, raw, call.headers)
+        finally:
+            progress.upstream_wait_s += perf_counter() - waiting
+        progress.upstream_status = reply.status
+        self._upstream_headers = reply.headers
+        body = parse_reply(reply.body)
+        progress.note_reply(body, call.adapter.finish_reasons(body))
+        if not self._input_known.is_set():
+            await self._input_known.wait()
+        changed = await self._judge_output(body)
+        return self._answer(200, orjson.dumps(body) if changed else reply.body)
+
+    async def _judge_output(self, body: dict[str, Any]) -> bool:
+        """Judge every choice of a whole reply, edit the body, and say whether it changed."""
+        call, progress = self._call, self._progress
+        turn = progress.request[-1].turn + 1 if progress.request else 0
+        try:
+            progress.replies = call.adapter.reply_segments(body, turn)
+        except ValueError as error:
+            raise bad_reply() from error
+        plan = call.plan.output
+        if not plan.blocking:
+            return False
+        results = [await self._judge_choice(choice, reply) for choice, reply in progress.replies.items()]
+        redacting = [result for result in results if result.action == "redact"]
+        results = [result for result in results if result.action != "redact"]
+        results += [self._redact_choice(body, result) for result in redacting]
+        progress.outputs = results
+        blocked = [result for result in results if result.blocked]
+        if blocked:
+            self._block_choices(body, blocked)
+        return bool(blocked or redacting)
+
+    async def _judge_choice(self, choice: int, reply: tuple[Segment, ...]) -> StageResult:
+        call, plan = self._call, self._call.plan.output
+        exchange = Exchange(call.id, call.model, "output", self._progress.request, reply, choice)
+        return await run_stage(plan, plan.blocking, exchange, self._open(plan.timeout_s))
+
+    def _redact_choice(self, body: dict[str, Any], result: StageResult) -> StageResult:
+        spans = result.spans
+        try:
+            redact_body(body, spans)
+        except RedactionImpossible:
+            return without_spans(self._call.plan.output, result)
+        if result.choice is not None:
+            content = [(span.start, span.end) for span in spans if span.path.endswith("/content")]
+            self._call.adapter.mask_logprobs(body, {result.choice: content})
+        return result
+
+    def _block_choices(self, body: dict[str, Any], blocked: Sequence[StageResult]) -> None:
+        call, progress = self._call, self._progress
+        failed = [result for result in blocked if is_failure(result.reason, result.cause)]
+        progress.outcome = "unavailable" if failed else "blocked_output"
+        if failed or call.plan.on_block.output == "error":
+            raise self._block_error((failed or blocked)[0])
+        whole = call.plan.output.block_scope == "response"
+        choices = [result.choice for result in (progress.outputs if whole else blocked) if result.choice is not None]
+        call.adapter.block_choices(body, choices, call.adapter.notice(call.body, notice_text(call)))
+        progress.finish_reasons.update(dict.fromkeys(choices, "content_filter"))
+
+    async def _relay(self, model: Model, raw: bytes) -> None:
+        call, progress = self._call, self._progress
+        plan = call.plan.output
+        observing = plan.observing() if plan.stream.mode == "observe" else plan
+        relay = Relay(call, progress, Judging(observing, self._open, self._settings.expose), self)
+        waiting = perf_counter()
+        try:
+            async with model.stream(call.adapter.route, raw, call.headers) as reply:
+                progress.upstream_wait_s += perf_counter() - waiting
+                progress.upstream_status = 200
+                self._upstream_headers = reply.headers
+                await self._run_relay(relay, reply.chunks)
+        finally:
+            progress.outputs = relay.results()
+            progress.replies = relay.replies()
+
+    async def _run_relay(self, relay: Relay, chunks: AsyncIterator[bytes]) -> None:
+        try:
+            await relay.run(chunks)
+        except (UpstreamError, BadStream) as error:
+            kind = error.kind if isinstance(error, UpstreamError) else "protocol"
+            self._progress.outcome, self._progress.upstream_error = "upstream_error", kind
+            shown = from_upstream(error) if isinstance(error, UpstreamError) else bad_reply()
+            await relay.abort(shown)
+
+    async def write(self, data: bytes) -> None:
+        """Send bytes of the stream; the first call waits for the input decision and sends the head (W-05)."""
+        progress = self._progress
+        if not self.started:
+            await self._input_known.wait()
+            self.started = True
+            progress.phase = "streaming"
+            progress.overhead_s = measure_overhead(self._call, progress)
+            progress.status = 200
+            await self._out.start(200, [*EVENT_STREAM, *self._headers()])
+        progress.bytes_sent += len(data)
+        await self._out.write(data)
+
+    def _headers(self) -> list[Header]:
+        overhead = self._progress.overhead_s
+        if overhead is None:
+            overhead = self._progress.overhead_s = measure_overhead(self._call, self._progress)
+        own = guardrail_headers(self._call, self._progress, self._settings.expose, overhead)
+        upstream = [header for header in self._upstream_headers if header[0] != b"content-type"]
+        return [*upstream, (b"x-request-id", self._call.request_id.encode()), *own]
+
+    def _answer(self, status: int, body: bytes, kind: Sequence[Header] = ()) -> Answer:
+        return Answer(status, [*(kind or JSON), *self._headers()], body)
+
+    async def close(self, answer: Answer | RequestError | None) -> None:
+        """Settle the record, then send what is still to be sent.
+
+        Args:
+            answer: a whole answer, an error, or None when a stream was written or the caller left.
+        """
+        progress = self._progress
+        error = answer if isinstance(answer, RequestError) else None
+        whole = self._error_answer(error) if error is not None and not self.started else answer
+        if isinstance(whole, Answer):
+            progress.status, progress.bytes_sent = whole.status, len(whole.body)
+        if error is not None and self.started:
+            progress.terminator = "error"
+        refused = self._finish_record()
+        if progress.cancelled:
+            return
+        if self.started:
+            await self._end_stream(error or (refused if progress.terminator == "none" else None))
+            return
+        final = self._error_answer(refused) if refused is not None else whole
+        if isinstance(final, Answer):
+            await self._out.reply(final.status, final.headers, final.body)
+
+    async def _end_stream(self, error: RequestError | None) -> None:
+        if error is not None:
+            await self._out.write(self._call.adapter.error_frame(error))
+        await self._out.end()
+
+    def record_interrupted(self) -> None:
+        """Record an exchange that a shutdown or a bug cut off."""
+        if not self._progress.cancelled:
+            self._progress.cancelled = True
+            self._progress.outcome = "cancelled"
+        self._finish_record()
+
+    def _finish_record(self) -> RequestError | None:
+        self._progress.settle(self._call)
+        try:
+            self._sinks.finish(self._call, self._progress)
+        except StoreError:
+            return record_unavailable()
+        return None
+
+    def _error_answer(self, error: RequestError) -> Answer:
+        if self._progress.outcome == "answered":
+            self._progress.outcome = "client_error" if error.status < 500 else "unavailable"
+        reply: ErrorReply = to_reply(error)
+        extra = [(name.encode(), value.encode("ascii", "replace")) for name, value in reply.headers.items()]
+        return Answer(reply.status, [*JSON, *self._headers(), *extra], reply.body)
+
+
+JSON: Sequence[Header] = ((b"content-type", b"application/json"),)
+EVENT_STREAM: Sequence[Header] = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+)
+
+
+def parse_reply(raw: bytes) -> dict[str, Any]:
+    """Parse a whole reply of a model server; anything but an object is its failure."""
+    try:
+        body: object = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise bad_reply() from error
+    if not isinstance(body, dict):
+        raise bad_reply()
+    return cast("dict[str, Any]", body)
+
+
+def bad_reply() -> RequestError:
+    """Return the 502 for a reply that is none of this route."""
+    return RequestError(502, "upstream_error", "The model server sent a reply that the proxy cannot read.")
+
+
+def record_unavailable() -> RequestError:
+    """Return the 503 for an exchange whose record could not be stored."""
+    return RequestError(503, "record_unavailable", "The decision journal takes no records; nothing was let through.")
+
+
+def without_spans(plan: StagePlan, result: StageResult) -> StageResult:
+    """Return the result when its redaction is impossible: the verdicts lose their spans, so the decision blocks."""
+    found = [
+        replace(one, verdict=replace(one.verdict, spans=(), detail="redaction_impossible"))
+        if one.verdict.spans
+        else one
+        for one in result.assessments
+    ]
+    return conclude(plan, result.choice, found, result.seconds)

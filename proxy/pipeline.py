@@ -1,0 +1,61 @@
+"""The line of a request, from its parsed body to its record.
+
+It gets the model, the sinks and the way out as arguments and never sees HTTP servers, SQL or Prometheus.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from proxy.beside import beside
+from proxy.call import Call, Progress
+from proxy.line import Line
+from proxy.ports import Answer, ClientGone, Model, Responder, Settings, Sinks
+from proxy.wire.errors import RequestError, from_upstream
+from supervisors.errors import UpstreamError
+
+
+class Pipeline:
+    """The line for every judged route.
+
+    Args:
+        settings: from the config.
+        sinks: journal, metrics, shadow queue.
+    """
+
+    def __init__(self, settings: Settings, sinks: Sinks) -> None:
+        self._settings = settings
+        self._sinks = sinks
+
+    async def run(self, call: Call, model: Model, out: Responder) -> None:
+        """Take one exchange from its parsed body to its record; only a bug and cancellation come out."""
+        progress = Progress()
+        line = Line(self._settings, self._sinks, call, progress, out)
+        answer: Answer | RequestError | None = None
+        settled = False
+        try:
+            answer = await self._run(line, progress, model, out)
+            settled = True
+        finally:
+            if not settled:
+                line.record_interrupted()
+        await line.close(answer)
+
+    async def _run(self, line: Line, progress: Progress, model: Model, out: Responder) -> Answer | RequestError | None:
+        try:
+            async with asyncio.timeout(self._settings.request_timeout_s), beside(out.watch()):
+                return await line.run(model)
+        except ClientGone:
+            progress.cancelled = True
+            progress.outcome = "cancelled"
+            progress.cancelled_upstream = progress.called
+            return None
+        except TimeoutError:
+            progress.outcome = "upstream_error"
+            return RequestError(504, "deadline_exceeded", "The request took longer than the proxy allows.")
+        except RequestError as refused:
+            return refused
+        except UpstreamError as failed:
+            progress.outcome = "upstream_error"
+            progress.upstream_error = failed.kind
+            return from_upstream(failed)

@@ -1,0 +1,121 @@
+"""What the line of a request is given: the model, the way back, the sinks. It knows nothing else of the world."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from proxy.call import Call, Progress
+from proxy.headers import Expose, Header
+from supervisors.types import Context
+
+
+class Reply(Protocol):
+    """A whole reply of a model server."""
+
+    @property
+    def status(self) -> int:
+        """HTTP status, 2xx."""
+        ...
+
+    @property
+    def headers(self) -> Sequence[Header]:
+        """Headers that may be passed on."""
+        ...
+
+    @property
+    def body(self) -> bytes:
+        """The body, decoded."""
+        ...
+
+
+class ReplyStream(Protocol):
+    """A streamed reply of a model server."""
+
+    @property
+    def headers(self) -> Sequence[Header]:
+        """Headers that may be passed on."""
+        ...
+
+    @property
+    def chunks(self) -> AsyncIterator[bytes]:
+        """Body bytes as they come."""
+        ...
+
+
+class Model(Protocol):
+    """A model server as the pipeline sees it."""
+
+    async def complete(self, path: str, body: bytes, headers: Mapping[str, str]) -> Reply:
+        """Send a request and return the whole reply; raise `UpstreamError`."""
+        ...
+
+    def stream(self, path: str, body: bytes, headers: Mapping[str, str]) -> AbstractAsyncContextManager[ReplyStream]:
+        """Send a request and stream the reply; raise `UpstreamError`."""
+        ...
+
+
+class ClientGone(Exception):
+    """The caller closed the connection."""
+
+
+class Responder(Protocol):
+    """The way back to the caller."""
+
+    async def reply(self, status: int, headers: Sequence[Header], body: bytes) -> None:
+        """Send a whole answer."""
+        ...
+
+    async def start(self, status: int, headers: Sequence[Header]) -> None:
+        """Send status and headers of a stream."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Send bytes of a stream."""
+        ...
+
+    async def end(self) -> None:
+        """End a stream cleanly."""
+        ...
+
+    async def watch(self) -> None:
+        """Wait until the caller leaves, then raise `ClientGone`."""
+        ...
+
+
+class Sinks(Protocol):
+    """Where the facts of an exchange go."""
+
+    def ready(self) -> bool:
+        """Say whether a record would be accepted now."""
+        ...
+
+    def finish(self, call: Call, progress: Progress) -> None:
+        """Record, count, and hand over to shadow supervisors; raise `StoreError` when the record is refused."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the line needs to know of the config.
+
+    Args:
+        expose: how much of a verdict a caller may see.
+        request_timeout_s: deadline of the whole exchange.
+        open_contexts: makes, for one exchange, the function that opens a context of so many seconds.
+    """
+
+    expose: Expose
+    request_timeout_s: float
+    open_contexts: Callable[[], Callable[[float], Context]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A finished whole answer, to be sent once its record is accepted."""
+
+    status: int
+    headers: list[Header]
+    body: bytes

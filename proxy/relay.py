@@ -1,0 +1,313 @@
+"""Relay a streamed reply: read frames, ask when a gate says so, write what it releases (guarding §7, wire §6)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Protocol
+
+from proxy.beside import beside
+from proxy.blocks import block_error, is_failure, notice_text
+from proxy.call import Call, Progress
+from proxy.headers import Expose
+from proxy.plan import StagePlan
+from proxy.stages import StageResult, conclude, never, settled_by
+from proxy.stream import Gate, Pass
+from proxy.wire.adapter import Chunk, Head
+from proxy.wire.errors import RequestError
+from proxy.wire.sse import COMMENT, SseParser
+from supervisors.ask import ask_all
+from supervisors.types import Assessment, Context, Exchange, Segment
+
+
+class Out(Protocol):
+    """Where the bytes of a stream go."""
+
+    @property
+    def started(self) -> bool:
+        """Say whether the status line has left."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Send bytes; the first call waits for the input decision and sends status and headers."""
+        ...
+
+
+class BadStream(ValueError):
+    """The upstream's stream is not made of events of this family."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """What a relay needs to ask supervisors.
+
+    Args:
+        plan: the output stage, with `enforce` off in observe mode.
+        open_context: makes the context of one pass from its seconds.
+        expose: how much of a block the caller may see.
+    """
+
+    plan: StagePlan
+    open_context: Callable[[float], Context]
+    expose: Expose
+
+
+class Relay:
+    """One streamed reply on its way to the caller.
+
+    Args:
+        call: the exchange.
+        progress: where the facts go.
+        judging: the output stage and how to ask.
+        out: where the bytes go.
+    """
+
+    def __init__(self, call: Call, progress: Progress, judging: Judging, out: Out) -> None:
+        self._call = call
+        self._progress = progress
+        self._judging = judging
+        self._plan = judging.plan
+        self._out = out
+        self._adapter = call.adapter
+        self._notice = call.adapter.notice(call.body, notice_text(call))
+        self._choices = call.adapter.choice_count(call.body)
+        self._turn = progress.request[-1].turn + 1 if progress.request else 0
+        self._gates: dict[int, Gate] = {}
+        self._noticed: set[int] = set()
+        self._tail: list[bytes] = []
+        self._head: Head | None = None
+        self._broken = False
+        self._held_since: float | None = None
+        self._last_write = perf_counter()
+        self.ended = False
+
+    async def run(self, chunks: AsyncIterator[bytes]) -> None:
+        """Relay until the upstream ends, an error ends it, or every choice is blocked.
+
+        Raises:
+            RequestError: blocked or failed before the first byte; the caller gets a real status.
+            UpstreamError: the upstream broke off; call `abort`.
+            BadStream: the upstream sent something that is no event; call `abort`.
+        """
+        if not self._plan.blocking:
+            await self._read(chunks)
+            return
+        async with beside(self._beat()):
+            await self._read(chunks)
+
+    async def _read(self, chunks: AsyncIterator[bytes]) -> None:
+        parser = SseParser()
+        async for data in self._timed(chunks):
+            await self._feed(self._cut(parser, data))
+            if self.ended:
+                return
+        await self._feed(self._cut(parser, None))
+        if not self.ended:
+            await self._finish()
+
+    def _cut(self, parser: SseParser, data: bytes | None) -> list[Chunk]:
+        try:
+            frames = parser.close() if data is None else parser.feed(data)
+            return [chunk for frame in frames for chunk in self._adapter.read_frame(frame)]
+        except ValueError as error:
+            msg = "the model server sent something that is no event of this route"
+            raise BadStream(msg) from error
+
+    async def _timed(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        waiting = perf_counter()
+        async for data in chunks:
+            now = perf_counter()
+            self._progress.upstream_wait_s += now - waiting
+            if self._progress.first_token_s is None:
+                self._progress.first_token_s = now - self._call.clock
+            yield data
+            waiting = perf_counter()
+
+    async def _feed(self, chunks: Sequence[Chunk]) -> None:
+        plain: list[bytes] = []
+        for chunk in chunks:
+            self._note(chunk)
+            if self._broken:
+                break
+            if not self._plan.blocking:
+                plain.append(chunk.raw)
+            else:
+                await self._judge_chunk(chunk)
+            if self.ended:
+                return
+        if plain:
+            await self._write(b"".join(plain))
+        if self._broken:
+            await self.abort(RequestError(502, "upstream_error", "The model server reported an error in its stream."))
+
+    def _note(self, chunk: Chunk) -> None:
+        progress = self._progress
+        if chunk.body is not None:
+            if self._head is None:
+                self._head = self._adapter.read_head(chunk)
+                model = chunk.body.get("model")
+                progress.model_served = model if isinstance(model, str) else None
+            if chunk.usage is not None:
+                progress.usage = chunk.usage
+        if chunk.finish is not None and chunk.choice is not None:
+            progress.finish_reasons[chunk.choice] = chunk.finish
+            progress.filtered = progress.filtered or chunk.finish == "content_filter"
+        if chunk.error:
+            self._broken = True
+            progress.upstream_error = "status"
+            progress.outcome = "upstream_error"
+        if chunk.last:
+            progress.terminator = "done"
+
+    async def _judge_chunk(self, chunk: Chunk) -> None:
+        if chunk.choice is None:
+            self._tail.append(b"" if chunk.last else chunk.raw)
+            return
+        gate = self._gates.get(chunk.choice)
+        if gate is None:
+            gate = self._gates[chunk.choice] = Gate(self._plan, self._adapter, chunk.choice, self._turn)
+        gate.push(chunk)
+        if self._held_since is None:
+            self._held_since = perf_counter()
+        if gate.block is not None:
+            await self._block(chunk.choice, gate)
+            return
+        await self._pump_gate(chunk.choice, gate, ended=False)
+
+    async def _pump_gate(self, choice: int, gate: Gate, *, ended: bool) -> None:
+        passes = gate.due(ended=ended)
+        for asked in passes:
+            gate.take(asked, await self._ask(choice, asked))
+        if gate.block is not None:
+            await self._block(choice, gate)
+        elif passes or self._plan.stream.mode == "observe":
+            released = gate.release()
+            if released:
+                await self._write_released(b"".join(released))
+
+    async def _ask(self, choice: int, asked: Pass) -> Sequence[Assessment]:
+        if not asked.segments and not asked.complete:
+            return ()
+        exchange = Exchange(
+            self._call.id,
+            self._call.model,
+            "output",
+            self._progress.request,
+            asked.segments,
+            choice,
+            complete=asked.complete,
+        )
+        context = self._judging.open_context(self._plan.timeout_s)
+        decided = never if self._plan.exhaustive else settled_by(self._plan)
+        return await ask_all(asked.named, exchange, context, decided)
+
+    async def _block(self, choice: int, gate: Gate) -> None:
+        block = gate.block
+        if block is None or choice in self._noticed:
+            return
+        self._noticed.add(choice)
+        self._progress.outcome = "unavailable" if is_failure(block.reason, block.cause) else "blocked_output"
+        error = block_error(
+            self._call, "output", block.reason, block.cause, self._categories(choice, gate), self._judging.expose
+        )
+        by_frame = self._plan.stream.block_frame == "error" or is_failure(block.reason, block.cause)
+        if by_frame or (self._call.plan.on_block.output == "error" and not self._out.started):
+            await self._fail(error)
+            return
+        head = self._head or self._adapter.new_head(self._call.id, int(self._call.started), self._call.model)
+        released = gate.released_any
+        self._progress.finish_reasons[choice] = "content_filter"
+        await self._write(self._adapter.notice_frames(head, choice, self._notice, released=released))
+        if self._plan.block_scope == "response":
+            await self._block_siblings(head)
+        if len(self._noticed) >= self._choices and self._plan.stream.on_block == "cancel":
+            self._progress.cancelled_upstream = True
+            await self._end_with_terminator()
+
+    async def _block_siblings(self, head: Head) -> None:
+        for other in range(self._choices):
+            if other not in self._noticed:
+                self._noticed.add(other)
+                gate = self._gates.get(other)
+                self._progress.finish_reasons[other] = "content_filter"
+                released = gate is not None and gate.released_any
+                await self._write(self._adapter.notice_frames(head, other, self._notice, released=released))
+
+    def _categories(self, choice: int, gate: Gate) -> tuple[str, ...]:
+        result = conclude(self._plan, choice, gate.assessments(), 0.0)
+        return result.categories
+
+    async def _finish(self) -> None:
+        """Give every open choice its final pass, then send what stands behind the choices and the terminator."""
+        await self._pump_all()
+        if self.ended:
+            return
+        if self._plan.blocking:
+            await self._end_with_terminator()
+
+    async def _pump_all(self) -> None:
+        for choice, gate in list(self._gates.items()):
+            if not gate.closed and not self.ended:
+                await self._pump_gate(choice, gate, ended=True)
+
+    async def _end_with_terminator(self) -> None:
+        usage = b"" if self._progress.cancelled_upstream else b"".join(self._tail)
+        self.ended = True
+        self._progress.terminator = "done"
+        await self._write(usage + self._adapter.terminator)
+
+    async def abort(self, error: RequestError) -> None:
+        """Judge what is held, release what is covered, and end with an error frame (S-23).
+
+        Raises:
+            RequestError: `error` itself, when no byte has left yet.
+        """
+        if not self.ended:
+            await self._pump_all()
+        if not self.ended:
+            await self._fail(error)
+
+    async def _fail(self, error: RequestError) -> None:
+        self.ended = True
+        if not self._out.started:
+            raise error
+        self._progress.terminator = "error"
+        await self._write(self._adapter.error_frame(error))
+
+    async def _write_released(self, data: bytes) -> None:
+        if self._held_since is not None:
+            self._progress.holdback_s = max(self._progress.holdback_s, perf_counter() - self._held_since)
+            self._held_since = None
+        await self._write(data)
+
+    async def _write(self, data: bytes) -> None:
+        if data:
+            await self._out.write(data)
+            self._last_write = perf_counter()
+
+    async def _beat(self) -> None:
+        """Send a comment and an empty frame while text is held, so that no client's timer fires (W-28)."""
+        every = self._plan.stream.heartbeat_s
+        while True:
+            await asyncio.sleep(every)
+            holding = any(gate.holding for gate in self._gates.values())
+            if holding and self._head is not None and perf_counter() - self._last_write >= every:
+                await self._write(COMMENT + self._adapter.empty_frame(self._head))
+
+    def results(self) -> list[StageResult]:
+        """Return what the stage found for each choice, for record and metrics."""
+        return [
+            conclude(self._plan, choice, gate.assessments(), sum([found.seconds for found in gate.assessments()]))
+            for choice, gate in sorted(self._gates.items())
+        ]
+
+    def replies(self) -> dict[int, tuple[Segment, ...]]:
+        """Return the text received, by choice."""
+        return {
+            choice: tuple(
+                [Segment(path, "assistant", "text", text, self._turn, choice) for path, text in gate.texts().items()]
+            )
+            for choice, gate in self._gates.items()
+        }
