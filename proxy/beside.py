@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import Any
 
 
 @asynccontextmanager
@@ -27,7 +27,8 @@ async def beside(*background: Coroutine[Any, Any, None]) -> AsyncGenerator[None]
 
 def first_leaf(errors: BaseExceptionGroup[BaseException]) -> BaseException:
     """Return the first exception inside the group."""
-    error: Any = errors
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return cast("BaseException", error)  # the loop ends at a leaf; the type of a nested group is lost on the way
+    found = errors.exceptions[0]
+    if not isinstance(found, BaseExceptionGroup):
+        return found
+    inner: BaseExceptionGroup[BaseException] = found  # pyright: ignore[reportUnknownVariableType] # isinstance widens
+    return first_leaf(inner)
