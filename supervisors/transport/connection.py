@@ -1,0 +1,366 @@
+"""One HTTP/1.1 connection: an asyncio protocol around httptools' response parser."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httptools
+
+from supervisors.transport.messages import TransportError, TransportFault, TransportLimits
+
+_HIGH_WATER_BYTES = 256 * 1024
+"""Unread body bytes above which the socket is no longer read."""
+
+_MAX_HEAD_BYTES = 64 * 1024
+_WRITE_SLICE_BYTES = 256 * 1024
+_STALE_WINDOW_S = 2.0
+"""A peer that closes later than this after a request may have worked on it: sending it again is not safe."""
+
+
+class Connection(asyncio.Protocol):
+    """Carry one exchange at a time.
+
+    A single timer serves all time limits of the connection: it re-arms itself lazily, so that moving the deadline
+    with every chunk costs an assignment.
+
+    Args:
+        loop: the running loop.
+        limits: of the client.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, limits: TransportLimits) -> None:
+        self._loop = loop
+        self._read_s = limits.read_s
+        self._write_s = limits.write_s
+        self._idle_s = limits.idle_s
+        self._transport: asyncio.Transport | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self._waiter: asyncio.Future[None] | None = None
+        self._drained: asyncio.Future[None] | None = None
+        self._writable = True
+        self._timer: asyncio.TimerHandle | None = None
+        self._silent_until: float | None = None
+        self._deadline: float | None = None
+        self.uses = 0
+        self.used_at = 0.0
+        self.closed = False
+        self._busy = False
+        self._reset_reply()
+
+    def _reset_reply(self) -> None:
+        self.status = 0
+        self.headers: list[tuple[str, str]] = []
+        self.head_done = False
+        self.complete = False
+        self.error: TransportError | None = None
+        self.got_bytes = False
+        self._parts: list[bytes] = []
+        self._buffered = 0
+        self._head_bytes = 0
+        self._whole = False
+        self._max_bytes = 0
+        self._bodyless = False
+        self._sized = False
+        self._keep = False
+        self._reading_paused = False
+
+    # What the client calls
+
+    async def start(self, head: bytes, body: bytes, *, whole_bytes: int | None, bodyless: bool) -> None:
+        """Send a request; the reply is then read with `wait_head` and `read`.
+
+        Args:
+            head: request line and headers.
+            body: whole body.
+            whole_bytes: collect the whole reply, at most so many bytes, without back-pressure; None streams.
+            bodyless: the reply to this method has no body (HEAD).
+
+        Raises:
+            TransportError: fault ``reset`` or ``timeout``.
+        """
+        self._reset_reply()
+        self._busy = True
+        self._whole = whole_bytes is not None
+        self._max_bytes = whole_bytes or 0
+        self._bodyless = bodyless
+        self.uses += 1
+        self.used_at = self._loop.time()
+        if self.closed or self._transport is None:
+            self._fail("the connection was closed", "reset")
+        elif len(body) <= _WRITE_SLICE_BYTES:
+            self._transport.write(head + body)
+        else:
+            await self._write_slowly(self._transport, head, body)
+        self._expect(self._read_s if self._writable else self._write_s)
+
+    async def wait_head(self) -> None:
+        """Wait for status and headers.
+
+        Raises:
+            TransportError: the exchange failed before.
+        """
+        while not self.head_done:
+            await self._wait()
+            if self.error is not None and not self.head_done:
+                raise self.error
+
+    async def wait_complete(self) -> bytes:
+        """Wait for the end of the reply and return its body.
+
+        Raises:
+            TransportError: the exchange failed.
+        """
+        while not self.complete:
+            await self._wait()
+            if self.error is not None:
+                raise self.error
+        return b"".join(self._parts) if len(self._parts) != 1 else self._parts[0]
+
+    async def read(self) -> bytes:
+        """Return what has arrived of the body since the last call; empty at its end.
+
+        Raises:
+            TransportError: the exchange failed; what arrived before was returned.
+        """
+        while not self._parts:
+            if self.error is not None:
+                raise self.error
+            if self.complete:
+                return b""
+            await self._wait()
+        data = b"".join(self._parts) if len(self._parts) != 1 else self._parts[0]
+        self._parts.clear()
+        self._buffered = 0
+        if self._reading_paused and self._transport is not None and not self.closed:
+            self._reading_paused = False
+            self._transport.resume_reading()
+            self._expect(self._read_s)
+        return data
+
+    @property
+    def is_stale(self) -> bool:
+        """Say whether the failure is that of a kept connection which the peer had already closed."""
+        failed_fast = self._loop.time() - self.used_at < _STALE_WINDOW_S
+        return (
+            self.error is not None
+            and self.error.fault == "reset"
+            and self.uses > 1
+            and not self.got_bytes
+            and failed_fast
+        )
+
+    @property
+    def drained(self) -> bool:
+        """Say whether the reply is complete and was read to its end."""
+        return self.complete and not self._parts
+
+    def detach(self) -> asyncio.Transport:
+        """Give the socket away (to TLS); this object is of no further use."""
+        if self._transport is None or self.closed:
+            msg = "the connection was closed"
+            raise TransportError(msg, "connect")
+        transport, self._transport = self._transport, None
+        self.abort()
+        return transport
+
+    def set_deadline(self, when: float | None) -> None:
+        """Limit the exchange as a whole, in loop time."""
+        self._deadline = when
+        self._arm()
+
+    def finish(self) -> bool:
+        """End the exchange and say whether the connection can be used again."""
+        self._silent_until = self._deadline = None
+        self._busy = False
+        reusable = self.complete and self._keep and not self.closed and self.error is None and self._writable
+        self._parts = []
+        if reusable:
+            self._silent_until = self._loop.time() + self._idle_s
+            self._arm()
+        else:
+            self.abort()
+        return reusable
+
+    def abort(self) -> None:
+        """Close at once; the peer sees it immediately."""
+        self.closed = True
+        self._silent_until = self._deadline = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._transport is not None:
+            self._transport.abort()
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport (also called again after an upgrade to TLS)."""
+        self._transport = transport  # type: ignore[assignment]  # asyncio gives stream protocols a Transport
+
+    def data_received(self, data: bytes) -> None:
+        """Parse, note progress, wake the reader once."""
+        if not self._busy:
+            self.abort()  # bytes that answer no request: whatever follows cannot be trusted
+            return
+        self.got_bytes = True
+        if self._writable and not self._reading_paused:
+            self._silent_until = self._loop.time() + self._read_s
+        self._parse(data)
+        if self._waiter is not None and (self.error or self.complete or (self.head_done and not self._whole)):
+            self._wake()
+
+    def _parse(self, data: bytes) -> None:
+        if not self.head_done:
+            self._head_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._fail("the peer switched protocols", "protocol")
+        except httptools.HttpParserError:
+            self._fail("the reply is not HTTP/1.1", "protocol")
+        if not self.head_done and self._head_bytes > _MAX_HEAD_BYTES:
+            self._fail("the reply's headers are larger than 64 KiB", "protocol")
+
+    def eof_received(self) -> None:
+        """Accept the end of a body that has no other delimiter."""
+        if self._busy and self.head_done and not self.complete and not self._sized and self.error is None:
+            self.complete = True
+            self._wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Fail what is still under way."""
+        self.closed = True
+        if self._busy and not self.complete and self.error is None:
+            self._fail("the connection ended before the reply was complete", "reset")
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._release_writer()
+
+    def pause_writing(self) -> None:
+        """Note that the peer does not take more."""
+        self._writable = False
+        self._expect(self._write_s)
+
+    def resume_writing(self) -> None:
+        """Note that the peer takes data again."""
+        self._writable = True
+        self._expect(self._read_s)
+        self._release_writer()
+
+    # httptools callbacks
+
+    def on_message_begin(self) -> None:
+        """Refuse a second reply to one request."""
+        if self.complete:
+            self._keep = False
+            self._fail("the peer sent more than one reply", "protocol")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Collect one header."""
+        self.headers.append((name.decode("latin-1").lower(), value.decode("latin-1")))
+
+    def on_headers_complete(self) -> None:
+        """Take the status; skip interim replies."""
+        status: int = self._parser.get_status_code()
+        if status < 200:
+            self.headers = []
+            return
+        self.status = status
+        self.head_done = True
+        self._keep = bool(self._parser.should_keep_alive())
+        names = {name for name, _ in self.headers}
+        self._sized = "content-length" in names or "transfer-encoding" in names
+        if self._bodyless:
+            self._keep = False  # the parser would wait for the body that HEAD announces
+            self.complete = True
+
+    def on_body(self, data: bytes) -> None:
+        """Keep a piece of the body; stop reading when the consumer is behind."""
+        if self._bodyless:
+            return
+        self._parts.append(data)
+        self._buffered += len(data)
+        if self._whole:
+            if self._buffered > self._max_bytes and self.error is None:
+                self._fail(f"the reply is larger than {self._max_bytes} bytes", "too_large")
+        elif self._buffered > _HIGH_WATER_BYTES and not self._reading_paused and self._transport is not None:
+            self._reading_paused = True
+            self._silent_until = None
+            self._transport.pause_reading()
+
+    def on_message_complete(self) -> None:
+        """Note the end of the reply, but not of an interim one."""
+        if self.head_done:
+            self.complete = True
+
+    # Inside
+
+    async def _wait(self) -> None:
+        if self.error is not None:
+            return
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _release_writer(self) -> None:
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+
+    async def _write_slowly(self, transport: asyncio.Transport, head: bytes, body: bytes) -> None:
+        """Send a large body in slices, waiting for the peer; stop when it has already answered."""
+        transport.write(head)
+        view = memoryview(body)
+        for start in range(0, len(body), _WRITE_SLICE_BYTES):
+            transport.write(view[start : start + _WRITE_SLICE_BYTES])
+            if not self._writable and not self.closed:
+                self._expect(self._write_s)
+                self._drained = self._loop.create_future()
+                await self._drained
+            if self.closed or self.head_done or self.error is not None:
+                self._keep = False
+                return
+
+    def _fail(self, message: str, fault: TransportFault) -> None:
+        self.error = TransportError(message, fault, sent=True)
+        self.abort()
+        self._wake()
+        self._release_writer()
+
+    def _expect(self, seconds: float) -> None:
+        if self._busy:
+            self._silent_until = self._loop.time() + seconds
+            self._arm()
+
+    def _next_limit(self) -> float | None:
+        if self._deadline is None or self._silent_until is None:
+            return self._silent_until if self._deadline is None else self._deadline
+        return min(self._deadline, self._silent_until)
+
+    def _arm(self) -> None:
+        limit = self._next_limit()
+        if limit is None or self.closed:
+            return
+        if self._timer is not None:
+            if self._timer.when() <= limit:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(limit, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        limit = self._next_limit()
+        if limit is None:
+            return
+        if self._loop.time() < limit:
+            self._arm()
+        elif not self._busy:
+            self.abort()
+        elif not self.complete:
+            self._fail("the time limit passed", "timeout")
