@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import cast
 
-from supervisors.errors import ChatTimeout, ReplyError
+from supervisors.errors import ChatError, ChatTimeout, ReplyError
 from supervisors.types import (
     Assessment,
     Capability,
@@ -28,6 +28,9 @@ log = logging.getLogger(__name__)
 
 _LOCAL_CHARS = 50_000
 """Above this many characters a local supervisor may leave the loop for a thread and gets the deadline too."""
+
+_OVER_LIMIT = frozenset({"call_budget", "cost_budget", "exceed_context_size_error", "context_length_exceeded"})
+"""Codes of a `ChatError` that mean "too much was asked": the budget of G-50, or a prompt too long (LU-25)."""
 
 _BOTH_STAGES: frozenset[Stage] = frozenset({"input", "output"})
 
@@ -86,7 +89,8 @@ async def _assess(name: str, supervisor: Supervisor, exchange: Exchange, context
         return unknown(Cause.UNPARSABLE, detail=error.detail)
     except Exception as error:  # noqa: BLE001 - the one broad except: any failure is `unknown`, with its type in the log
         log.warning("supervisor failed", extra={"supervisor": name, "error": type(error).__name__})
-        return unknown(Cause.ERROR, detail=getattr(error, "code", None), reason=type(error).__name__)
+        cause = Cause.OVER_LIMIT if isinstance(error, ChatError) and error.code in _OVER_LIMIT else Cause.ERROR
+        return unknown(cause, detail=getattr(error, "code", None), reason=type(error).__name__)
     if not isinstance(verdict, Verdict):
         log.warning("supervisor returned no verdict", extra={"supervisor": name})
         return unknown(Cause.ERROR, detail="no_verdict")

@@ -231,7 +231,10 @@ class Connection(asyncio.Protocol):
         """Fail what is still under way."""
         self.closed = True
         if self._busy and not self.complete and self.error is None:
-            self._fail("the connection ended before the reply was complete", "reset")
+            if self.head_done:
+                self._fail("the connection ended before the reply was complete", "truncated")
+            else:
+                self._fail("the connection ended before a reply came", "reset")
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -46,11 +46,11 @@ class Decoder:
         """Refuse a body that ended before its compressed data did; an empty body is complete.
 
         Raises:
-            TransportError: fault ``reset``.
+            TransportError: fault ``truncated``.
         """
         if self._started and not self._inflate.eof:
             msg = "the reply ended before its compressed data did"
-            raise TransportError(msg, "reset", sent=True)
+            raise TransportError(msg, "truncated", sent=True)
 
     def _step(self, data: bytes) -> bytes:
         try:

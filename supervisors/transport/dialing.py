@@ -6,7 +6,7 @@ import asyncio
 import base64
 import socket
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 from urllib.parse import unquote, urlsplit
 
@@ -20,7 +20,7 @@ class Proxy:
     """An HTTP proxy between us and everybody: where it is, and its ``proxy-authorization`` value or None."""
 
     target: Target
-    authorization: str | None
+    authorization: str | None = field(repr=False)
 
     @classmethod
     def from_url(cls, url: str) -> Proxy:

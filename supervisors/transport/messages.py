@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 from urllib.parse import urlsplit
@@ -14,12 +14,12 @@ from supervisors.errors import GuardrailError
 Headers = tuple[tuple[str, str], ...]
 """Header fields in order; of a reply with names in lower case."""
 
-TransportFault = Literal["request", "connect", "timeout", "reset", "protocol", "too_large"]
+TransportFault = Literal["request", "connect", "timeout", "reset", "truncated", "protocol", "too_large"]
 """What went wrong.
 
 ``request``: ours is not sendable. ``connect``: nobody was reached (refused, DNS, TLS, forbidden address). ``timeout``:
-a limit of time passed. ``reset``: the connection ended before the reply was complete. ``protocol``: what came is not
-HTTP. ``too_large``: the reply exceeds the limit.
+a limit of time passed. ``reset``: the connection ended before a reply began. ``truncated``: it ended before the reply
+did. ``protocol``: what came is not HTTP. ``too_large``: the reply exceeds the limit.
 """
 
 _FRAMING_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection", "te", "upgrade", "expect"})
@@ -80,8 +80,8 @@ class HttpRequest:
 
     method: str
     url: str
-    headers: Headers = ()
-    body: bytes = b""
+    headers: Headers = field(default=(), repr=False)
+    body: bytes = field(default=b"", repr=False)
     timeout_s: float | None = None
     max_reply_bytes: int | None = None
 
@@ -91,8 +91,8 @@ class HttpReply:
     """One whole reply, its body decoded from transfer and content encoding."""
 
     status: int
-    headers: Headers
-    body: bytes
+    headers: Headers = field(repr=False)
+    body: bytes = field(repr=False)
 
     def header(self, name: str) -> str | None:
         """Return the first value of a header."""

@@ -40,8 +40,8 @@ class Outgoing:
     """
 
     target: Target
-    head: bytes
-    body: bytes
+    head: bytes = field(repr=False)
+    body: bytes = field(repr=False)
     bodyless: bool
     whole_bytes: int | None
     deadline: float | None

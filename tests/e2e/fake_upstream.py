@@ -170,6 +170,7 @@ class FakeUpstream:
         self._tls = tls
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
+        self._handlers: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
@@ -185,6 +186,8 @@ class FakeUpstream:
         if self._server is not None:
             self._server.close()
             self.close_connections()
+            if self._handlers:
+                await asyncio.wait(self._handlers, timeout=5)
             await self._server.wait_closed()
 
     @property
@@ -228,6 +231,8 @@ class FakeUpstream:
         self.connections += 1
         self.open_connections += 1
         self._writers.add(writer)
+        handler = cast("asyncio.Task[None]", asyncio.current_task())
+        self._handlers.add(handler)
         try:
             while await self._serve_one(reader, writer, number):
                 pass
@@ -236,6 +241,7 @@ class FakeUpstream:
         finally:
             self.open_connections -= 1
             self._writers.discard(writer)
+            self._handlers.discard(handler)
             writer.close()
 
     async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> bool:

@@ -1,0 +1,297 @@
+"""Chat for all supervisors: retries, semaphore, breakers, and what each server was found to accept."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
+
+from supervisors.chat.breaker import Breaker, BreakerState
+from supervisors.chat.calls import Formats, Progress, Transient, call_model, post_json
+from supervisors.chat.context import Budget, ChatContext
+from supervisors.errors import (
+    ChatError,
+    ChatRefused,
+    ChatTimeout,
+    ChatUnavailable,
+    ConfigError,
+    GuardrailError,
+    ReplyError,
+)
+from supervisors.transport import HttpClient
+from supervisors.types import ChatReply, ChatRequest, Endpoint, Tokens
+
+T = TypeVar("T")
+
+_BROKEN_REPLIES = frozenset({"empty", "content_type", "bad_json", "truncated", "too_large"})
+"""Details of a `ReplyError` that speak against the server, not against one prompt."""
+
+_REFUSED = frozenset({401, 403, 404})
+_BACKOFF_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class ChatSettings:
+    """Bounds of all model calls of supervisors.
+
+    Args:
+        retries: further attempts after a connect error, 408, 429 or 5xx (G-48).
+        max_concurrency: calls under way (G-46).
+        max_waiting: calls waiting for their turn; more are refused.
+        breaker_failures: failures in a row that open a breaker (G-47).
+        breaker_open_s: its pause.
+        max_reply_bytes: largest reply.
+    """
+
+    retries: int = 1
+    max_concurrency: int = 64
+    max_waiting: int = 256
+    breaker_failures: int = 5
+    breaker_open_s: float = 60.0
+    max_reply_bytes: int = 10 * 2**20
+
+
+_DEFAULTS = ChatSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """One finished call, for metrics: never a URL, a key or a text.
+
+    Args:
+        dependency: model name as configured, or ``hosted:`` and eight hex digits of its URL's hash.
+        outcome: ok, refused, timeout, unavailable, reply, or cancelled.
+        seconds: wall-clock time, waiting and retries included.
+        attempts: HTTP requests made.
+        status: of the failure, if one was received.
+        tokens: as reported.
+        cost: US dollars as reported.
+    """
+
+    dependency: str
+    outcome: str
+    seconds: float
+    attempts: int
+    status: int | None = None
+    tokens: Tokens | None = None
+    cost: float | None = None
+
+
+@dataclass(slots=True)
+class _Dependency:
+    """What is known about one backend.
+
+    Args:
+        name: label for metrics.
+        breaker: its breaker.
+        formats: what it accepts.
+        refused: last status if that was 401, 403 or 404: credentials or address are wrong, `/readyz` is degraded.
+    """
+
+    name: str
+    breaker: Breaker
+    formats: Formats = field(default_factory=Formats)
+    refused: int | None = None
+
+
+class ChatService:
+    """Make the model calls of all supervisors.
+
+    Args:
+        client: shared HTTP client.
+        settings: bounds.
+        resolve: turns an alias (an `Endpoint` without URL) into the real endpoint.
+        on_call: told of every finished call.
+        seed: of the jitter.
+    """
+
+    def __init__(
+        self,
+        client: HttpClient,
+        settings: ChatSettings = _DEFAULTS,
+        *,
+        resolve: Callable[[Endpoint], Endpoint] | None = None,
+        on_call: Callable[[ModelCall], None] | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._resolve = resolve
+        self._on_call = on_call
+        self._random = random.Random(seed)  # noqa: S311 - spreads retries, guards nothing
+        self._slots = asyncio.Semaphore(settings.max_concurrency)
+        self._waiting = 0
+        self._dependencies: dict[tuple[str, str, str], _Dependency] = {}
+
+    def context(self, timeout_s: float, budget: Budget | None = None) -> ChatContext:
+        """Return the context of one stage of one exchange.
+
+        Args:
+            timeout_s: until the stage's deadline.
+            budget: shared by the stages of the request; None gives a fresh default one.
+        """
+        return ChatContext(self, asyncio.get_running_loop().time() + timeout_s, budget or Budget())
+
+    @property
+    def breaker_states(self) -> dict[str, BreakerState]:
+        """Return the worst state by dependency name, for the metric and `/readyz`."""
+        states: dict[str, BreakerState] = {}
+        for dependency in self._dependencies.values():
+            states[dependency.name] = max(dependency.breaker.state, states.get(dependency.name, BreakerState.CLOSED))
+        return states
+
+    @property
+    def refused_by(self) -> dict[str, int]:
+        """Return the dependencies whose last answer was 401, 403 or 404, with that status."""
+        return {each.name: each.refused for each in self._dependencies.values() if each.refused is not None}
+
+    async def chat(self, endpoint: Endpoint, request: ChatRequest, deadline: float) -> ChatReply:
+        """Call a model by `deadline` (loop time). Supervisors use `ChatContext.chat`, which also minds the budget."""
+        target = endpoint if self._resolve is None else self._resolve(endpoint)
+        if target.url is None and target.vendor == "openai":
+            msg = f"the model {endpoint.model!r} has no URL and is no alias under models"
+            raise ConfigError(msg, "models")
+        dependency = self._dependency((target.vendor, target.url or "", target.model), endpoint.model)
+        progress = self._begin(deadline)
+        reply = await self._run(
+            dependency, progress, lambda: call_model(self._client, target, request, dependency.formats, progress)
+        )
+        return replace(reply, attempts=progress.attempts)
+
+    async def post(self, url: str, body: object, headers: Mapping[str, str], deadline: float) -> tuple[int, object]:
+        """POST JSON to a hosted guard by `deadline` (loop time). Supervisors use `ChatContext.post`."""
+        name = f"hosted:{hashlib.sha256(url.encode()).hexdigest()[:8]}"
+        dependency = self._dependency(("post", url, ""), name)
+        progress = self._begin(deadline)
+        answer = await self._run(dependency, progress, lambda: post_json(self._client, url, body, headers, progress))
+        dependency.refused = answer[0] if answer[0] in _REFUSED else None
+        return answer
+
+    def _dependency(self, key: tuple[str, str, str], name: str) -> _Dependency:
+        found = self._dependencies.get(key)
+        if found is None:
+            clock = asyncio.get_running_loop().time
+            breaker = Breaker(clock, self._settings.breaker_failures, self._settings.breaker_open_s)
+            found = self._dependencies[key] = _Dependency(name, breaker)
+        return found
+
+    def _begin(self, deadline: float) -> Progress:
+        now = asyncio.get_running_loop().time()
+        margin_s = min(0.02, 0.05 * max(0.0, deadline - now))  # so that a slow backend fails here and is counted
+        return Progress(deadline - margin_s, self._settings.max_reply_bytes)
+
+    async def _run(self, dependency: _Dependency, progress: Progress, attempt: Callable[[], Awaitable[T]]) -> T:
+        started = asyncio.get_running_loop().time()
+        error: GuardrailError | None = None
+        value: T | None = None
+        try:
+            if dependency.breaker.state is BreakerState.OPEN:
+                raise _circuit_open()
+            async with self._slot(progress.until):
+                value = await self._run_counted(dependency, progress, attempt)
+        except GuardrailError as caught:
+            error = caught
+            raise
+        else:
+            return value
+        finally:
+            if self._on_call is not None:
+                seconds = asyncio.get_running_loop().time() - started
+                self._on_call(_describe(dependency.name, value, error, seconds, progress.attempts))
+
+    async def _run_counted(self, dependency: _Dependency, progress: Progress, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Tell the breaker how the call ended; a cancelled one says nothing."""
+        if not dependency.breaker.allow():
+            raise _circuit_open()
+        settled = False
+        try:
+            value = await self._retry(progress, attempt)
+        except (ChatError, ReplyError) as error:
+            settled = True
+            _settle(dependency, error)
+            raise
+        else:
+            settled = True
+            dependency.breaker.succeeded()
+            dependency.refused = None
+            return value
+        finally:
+            if not settled:
+                dependency.breaker.abandoned()
+
+    async def _retry(self, progress: Progress, attempt: Callable[[], Awaitable[T]]) -> T:
+        loop = asyncio.get_running_loop()
+
+        async def once() -> T:  # tenacity looks whether it is given a coroutine function
+            return await attempt()
+
+        def wait_s(state: RetryCallState) -> float:
+            error = state.outcome.exception() if state.outcome is not None else None
+            hint = error.wait_s if isinstance(error, Transient) else None
+            spread_s: float = self._random.uniform(0.5, 1.0) * _BACKOFF_S * 2.0 ** (state.attempt_number - 1)
+            return spread_s if hint is None else hint + 0.1 * spread_s
+
+        def stop(state: RetryCallState) -> bool:
+            enough = state.attempt_number > self._settings.retries
+            return enough or loop.time() + state.upcoming_sleep >= progress.until
+
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(Transient), wait=wait_s, stop=stop, sleep=asyncio.sleep, reraise=True
+        )
+        return await retrying(once)
+
+    @asynccontextmanager
+    async def _slot(self, until: float) -> AsyncGenerator[None]:
+        """Hold one of the slots of all model calls; the queue before them is bounded (G-46)."""
+        if self._slots.locked() and self._waiting >= self._settings.max_waiting:
+            msg = "too many model calls are waiting"
+            raise ChatUnavailable(msg, code="overloaded")
+        self._waiting += 1
+        try:
+            async with asyncio.timeout_at(until):
+                await self._slots.acquire()
+        except TimeoutError:
+            msg = "no free slot for a model call within the deadline"
+            raise ChatTimeout(msg, code="overloaded") from None
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._slots.release()
+
+
+def _circuit_open() -> ChatUnavailable:
+    return ChatUnavailable("the backend failed repeatedly and is not called for a while", code="circuit_open")
+
+
+def _settle(dependency: _Dependency, error: ChatError | ReplyError) -> None:
+    match error:
+        case ChatRefused():  # it answered; a prompt that is refused must not close it to others
+            dependency.breaker.succeeded()
+            dependency.refused = error.status if error.status in _REFUSED else None
+        case ReplyError() if error.detail not in _BROKEN_REPLIES:
+            dependency.breaker.succeeded()
+        case _:
+            dependency.breaker.failed()
+
+
+def _describe(name: str, value: object, error: GuardrailError | None, seconds: float, attempts: int) -> ModelCall:
+    match error:
+        case ChatError():
+            kinds = {ChatRefused: "refused", ChatTimeout: "timeout"}
+            outcome = next((word for kind, word in kinds.items() if isinstance(error, kind)), "unavailable")
+            return ModelCall(name, outcome, seconds, attempts, error.status)
+        case GuardrailError():
+            return ModelCall(name, "reply", seconds, attempts)
+        case None:
+            pass
+    if isinstance(value, ChatReply):
+        return ModelCall(name, "ok", seconds, attempts, None, value.tokens, value.cost)
+    return ModelCall(name, "cancelled" if value is None else "ok", seconds, attempts)
