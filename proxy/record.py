@@ -30,12 +30,18 @@ class JudgedBy:
         stage: input or output.
         choice: reply choice, None on input and for a stage that never ran.
         enforce: false in shadow and observe mode.
+        late_spans: spans of it that began in text already released (must stay 0).
     """
 
     assessment: Assessment
     stage: Stage
     choice: int | None
     enforce: bool
+    late_spans: int = 0
+
+
+SHADOW_DROPPED = "queue_full"
+"""Detail of the ``unknown/skipped`` verdict of a shadow supervisor whose queue was full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +110,9 @@ class Record:
         seconds: total duration.
         policies: names of the policies that matched.
         version: config version, 64 hex digits.
-        prescribed: (supervisor, stage) pairs that the policies prescribe, for `verify` (O-11).
+        prescribed: (supervisor, stage) pairs that the policies and the caller's additions prescribe, for `verify`
+            (O-11); empty when the exchange failed before judging (O-13).
+        tightened: stages where the caller asked for a block on unsafe (the `moderation` field, W-15).
         usage: as reported by the upstream.
         content: texts by path after redaction, only in content mode ``full``; keyed digests in ``hashed``.
     """
@@ -134,6 +142,8 @@ class Record:
     holdback_s: float = 0.0
     coherence: Mapping[str, Any] | None = None
     content: Mapping[str, Any] | None = None
+    prescribed: tuple[tuple[str, Stage], ...] = ()
+    tightened: tuple[Stage, ...] = ()
 
 
 def to_json(record: Record) -> dict[str, Any]:
@@ -153,6 +163,11 @@ def to_json(record: Record) -> dict[str, Any]:
         "model_served": record.model_served,
         "upstream": record.upstream,
         "policy": {"names": list(record.policies), "version": record.version},
+        "prescribed": {
+            "input": [name for name, stage in record.prescribed if stage == "input"],
+            "output": [name for name, stage in record.prescribed if stage == "output"],
+        },
+        "tightened": list(record.tightened),
         "outcome": record.outcome,
         "view": _plain(record.view),
         "verdicts": [row for judged in record.verdicts for row in verdict_rows(judged)],
@@ -201,9 +216,11 @@ def _verdict_row(judged: JudgedBy, assessment: Assessment, name: str) -> dict[st
         "cached": verdict.cached,
         "tokens": {"input": verdict.tokens.input, "output": verdict.tokens.output} if verdict.tokens else None,
         "cost": verdict.cost,
+        "members": len(verdict.members),
+        "late_spans": judged.late_spans if assessment is judged.assessment else 0,
     }
-    row.update(verdict.extras)
-    return row
+    # Extras come from a supervisor, possibly a plugin: they must not overwrite what the house says.
+    return {**verdict.extras, **row}
 
 
 def decision_row(decision: Decision) -> dict[str, Any]:

@@ -1,0 +1,97 @@
+"""What of an exchange's text goes into its record: nothing, keyed digests, or the text after redaction (O-25).
+
+Pure. Callers hand in segments *after* redaction; nothing here could redact.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from supervisors.types import Segment, Stage
+
+ContentMode = Literal["off", "hashed", "full"]
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """The text of one direction of an exchange, and how much of it may be kept.
+
+    Args:
+        stage: ``input`` for the request, ``output`` for the reply.
+        mode: content mode of this direction, the strictest over the matching policies (`strictest_mode`).
+        segments: after redaction.
+    """
+
+    stage: Stage
+    mode: ContentMode
+    segments: Sequence[Segment]
+
+
+def strictest_mode(modes: Sequence[ContentMode]) -> ContentMode:
+    """Return the mode that keeps least; without any, the default ``hashed``."""
+    if "off" in modes:
+        return "off"
+    return "hashed" if "hashed" in modes or not modes else "full"
+
+
+def text_hmac(secret: bytes, text: str) -> str:
+    """Return the HMAC-SHA-256 of a text, in hex: equal texts can be found, but not guessed without the secret.
+
+    Raises:
+        ValueError: the secret is empty.
+    """
+    if not secret:
+        msg = "the content secret is empty; set one of at least 32 characters, or content mode off"
+        raise ValueError(msg)
+    return hmac.new(secret, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+
+
+def segments_hmac(secret: bytes, segments: Sequence[Segment]) -> str | None:
+    """Return one keyed digest over all texts of a direction, for `View.input_hmac`; None without any text.
+
+    The lengths go in too, so that moving a boundary between two segments changes the digest.
+    """
+    if not any(segment.text for segment in segments):
+        return None
+    parts = [f"{len(segment.text)}:{segment.text}" for segment in segments]
+    return text_hmac(secret, "".join(parts))
+
+
+def build_content(texts: Sequence[Texts], secret: bytes) -> Mapping[str, Any] | None:
+    """Return the `content` field of a record; None when every direction is off.
+
+    Its `mode` is ``full`` as soon as one direction keeps text, because retention goes by it. Reply choices are
+    told apart by path. Lengths are always known from `View.chars`.
+
+    Args:
+        texts: the directions of the exchange.
+        secret: key of the digests, from the config.
+
+    Raises:
+        ValueError: a direction is hashed and the secret is empty.
+    """
+    kept = [direction for direction in texts if direction.mode != "off"]
+    if not kept:
+        return None
+    content: dict[str, Any] = {"mode": "full" if any(direction.mode == "full" for direction in kept) else "hashed"}
+    for direction in kept:
+        content[direction.stage] = [_kept(segment, direction.mode, secret) for segment in direction.segments]
+    return content
+
+
+def _kept(segment: Segment, mode: ContentMode, secret: bytes) -> Mapping[str, Any]:
+    row: dict[str, Any] = {"path": segment.path, "role": segment.role, "kind": segment.kind}
+    if segment.choice is not None:
+        row["choice"] = segment.choice
+    row["chars"] = len(segment.text)
+    if segment.media is not None:
+        row["media"] = {"mime": segment.media.mime, "size_bytes": segment.media.size_bytes}
+    elif mode == "full":
+        row["text"] = segment.text
+    else:
+        row["hmac"] = text_hmac(secret, segment.text)
+    return row

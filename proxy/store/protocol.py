@@ -1,0 +1,108 @@
+"""What the pipeline and the admin routes may ask of a journal, whichever database is behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from proxy.policy import Action
+from proxy.record import Record
+from supervisors.types import Label
+
+OnRecordFailure = Literal["block", "continue"]
+StoredRecord = Mapping[str, Any]
+"""A record as JSON, with `boot`, `replica`, `seq`, `prev`, `hash`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which records `find` returns (W-37); None does not restrict.
+
+    Args:
+        since: seconds since the epoch, inclusive.
+        until: seconds since the epoch, exclusive.
+        label: some verdict has this label; together with `supervisor`, one of that supervisor.
+        decision: some decision has this action.
+        supervisor: full name, members as ``panel/a``.
+        model: model as requested.
+        limit: 1 to 1,000 records.
+        after: id of the last record of the page before.
+    """
+
+    since: float | None = None
+    until: float | None = None
+    label: Label | None = None
+    decision: Action | None = None
+    supervisor: str | None = None
+    model: str | None = None
+    limit: int = 100
+    after: str | None = None
+
+
+class Journal(Protocol):
+    """The append-only record of every exchange."""
+
+    @property
+    def boot(self) -> str:
+        """Id of this process start; each has a chain of its own."""
+        ...
+
+    @property
+    def healthy(self) -> bool:
+        """False while the database takes no writes or the queue is full: the proxy is then not ready."""
+        ...
+
+    @property
+    def backlog(self) -> int:
+        """Records accepted and not yet on disk."""
+        ...
+
+    @property
+    def lost(self) -> int:
+        """Records given up under ``continue``, or still unwritten when a failed journal was closed."""
+        ...
+
+    def accept(self, record: Record) -> None:
+        """Queue a record for the writer; cheap enough for the event loop.
+
+        Raises:
+            StoreError: under ``block``, when the writer has failed or the queue is full; always after `aclose`.
+        """
+        ...
+
+    async def flush(self, timeout_s: float = 5.0) -> None:
+        """Wait until everything accepted before is on disk.
+
+        Raises:
+            StoreError: the writer has failed, or the time is over.
+        """
+        ...
+
+    async def archive_config(self, version: str, text: str) -> None:
+        """Keep what `verify` needs of a config version; do this before the first record that names it.
+
+        Raises:
+            StoreError: it could not be written.
+        """
+        ...
+
+    async def get(self, key: str) -> Sequence[StoredRecord]:
+        """Return the record of this id, or those of this request id, newest first; empty if there is none.
+
+        Raises:
+            StoreError: the journal cannot be read.
+        """
+        ...
+
+    async def find(self, filters: Filters) -> Sequence[StoredRecord]:
+        """Return matching records, newest first.
+
+        Raises:
+            StoreError: the journal cannot be read, or `after` names no record.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Write what is queued and end the writer."""
+        ...

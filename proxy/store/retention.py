@@ -1,0 +1,78 @@
+"""What a journal forgets, and when: contents by their mode, whole records from the old end (O-15, O-25)."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+_DAY_S = 86_400.0
+_PIECE = 500
+"""Rows a piece: short enough that a batch of records never waits long behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long things are kept, in days; what is not named is kept for ever.
+
+    Args:
+        record_days: age at which whole records are deleted.
+        content_days: age at which contents are erased, by content mode (``hashed``, ``full``). The record stays
+            and its chain stays provable: it holds a salted digest of the content only.
+    """
+
+    record_days: float | None = None
+    content_days: Mapping[str, float] = field(default_factory=dict[str, float])
+
+
+def timestamp(seconds: float) -> str:
+    """Return RFC 3339 UTC with microseconds, as records hold it."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def forget(connection: sqlite3.Connection, retention: Retention, now: float) -> bool:
+    """Erase and delete one piece of what has expired, in one transaction; return true when there may be more."""
+    more = False
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for mode, days in retention.content_days.items():
+            more |= _erase_contents(connection, mode, timestamp(now - days * _DAY_S))
+        if retention.record_days is not None:
+            cutoff = timestamp(now - retention.record_days * _DAY_S)
+            for (boot,) in connection.execute("SELECT boot FROM boots").fetchall():
+                more |= _delete_records(connection, boot, cutoff, timestamp(now))
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+    return more
+
+
+def _erase_contents(connection: sqlite3.Connection, mode: str, cutoff: str) -> bool:
+    erased = connection.execute(
+        "UPDATE records SET content = NULL WHERE position IN (SELECT position FROM records"
+        " WHERE mode = ? AND time < ? AND content IS NOT NULL LIMIT ?)",
+        (mode, cutoff, _PIECE),
+    ).rowcount
+    return erased == _PIECE
+
+
+def _delete_records(connection: sqlite3.Connection, boot: str, cutoff: str, now: str) -> bool:
+    """Delete the expired beginning of one chain; a record that ended early behind a long one waits for it."""
+    rows: list[tuple[int, str, str]] = connection.execute(
+        "SELECT seq, hash, time FROM records WHERE boot = ? ORDER BY seq LIMIT ?", (boot, _PIECE)
+    ).fetchall()
+    last: tuple[int, str] | None = None
+    deleted = 0
+    for seq, digest, time in rows:
+        if time >= cutoff:
+            break
+        last, deleted = (seq, digest), deleted + 1
+    if last is None:
+        return False
+    connection.execute("DELETE FROM records WHERE boot = ? AND seq <= ?", (boot, last[0]))
+    # One anchor a boot: the newest deletion says everything the older ones said.
+    connection.execute("DELETE FROM anchors WHERE boot = ?", (boot,))
+    connection.execute("INSERT INTO anchors (boot, seq, hash, time) VALUES (?, ?, ?, ?)", (boot, *last, now))
+    return deleted == _PIECE

@@ -1,0 +1,192 @@
+"""The SQLite schema of the journal, how a file is opened, and how a record becomes a row."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from supervisors.errors import StoreError
+
+SCHEMA_VERSION = 1
+
+_SCHEMA = """
+CREATE TABLE boots (
+    boot TEXT PRIMARY KEY,
+    genesis BLOB NOT NULL,      -- canonical JSON, its SHA-256 is the first `prev`
+    seq INTEGER NOT NULL,       -- head: last record written, so that a cut tail shows
+    hash TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE records (
+    position INTEGER PRIMARY KEY,
+    boot TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    hash TEXT NOT NULL,
+    id TEXT NOT NULL UNIQUE,
+    request_id TEXT NOT NULL,
+    time TEXT NOT NULL,
+    model TEXT NOT NULL,
+    found INTEGER NOT NULL,     -- bit set of labels and actions, see FOUND
+    body BLOB NOT NULL,         -- canonical JSON without the hash, content replaced by its digest
+    mode TEXT,                  -- content mode, NULL without content
+    content BLOB,               -- canonical JSON with its salt, NULL when there is none or it has expired
+    UNIQUE (boot, seq)
+);
+CREATE INDEX records_request ON records (request_id);
+CREATE INDEX records_time ON records (time, position, found, model);
+CREATE INDEX records_content ON records (mode, time) WHERE content IS NOT NULL;
+CREATE TABLE anchors (          -- what retention leaves of the records it deleted: the last of them
+    boot TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    hash TEXT NOT NULL,
+    time TEXT NOT NULL,
+    PRIMARY KEY (boot, seq)
+) WITHOUT ROWID;
+CREATE TABLE configs (version TEXT PRIMARY KEY, time TEXT NOT NULL, text TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+COLUMNS = "boot, seq, hash, id, request_id, time, model, found, body, mode, content"
+
+FOUND: Mapping[str, int] = {
+    "safe": 1,
+    "unsafe": 2,
+    "unknown": 4,
+    "pass": 8,
+    "flag": 16,
+    "redact": 32,
+    "block": 64,
+}
+"""Bits of the column `found`: labels of the verdicts and actions of the decisions."""
+
+
+def found_bits(body: Mapping[str, Any]) -> int:
+    """Return the labels and actions that occur in a record, as bits."""
+    bits = 0
+    for verdict in body["verdicts"]:
+        bits |= FOUND[verdict["label"]]
+    for decision in body["decisions"]:
+        bits |= FOUND[decision["action"]]
+    return bits
+
+
+def assemble(row: tuple[Any, ...]) -> dict[str, Any]:
+    """Return the stored record of a row `body, hash, content`: with its hash, and its content if still kept."""
+    body, digest, content = row
+    record: dict[str, Any] = orjson.loads(body)
+    record["hash"] = digest
+    if content is not None:
+        record["content"] = orjson.loads(content)["content"]
+    return record
+
+
+def open_writable(path: Path) -> sqlite3.Connection:
+    """Open the journal for its writer, creating file and schema when new; only the owner may read the file.
+
+    Raises:
+        StoreError: the folder is missing, the file is not a journal, or its schema is newer than this program.
+    """
+    try:
+        path.touch(mode=0o600)
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
+    except (OSError, sqlite3.Error) as error:
+        msg = f"cannot open the journal {path}: {error}"
+        raise StoreError(msg) from error
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        _create(connection, path)
+    except sqlite3.Error as error:
+        connection.close()
+        msg = f"cannot open the journal {path}: {error}"
+        raise StoreError(msg) from error
+    except StoreError:
+        connection.close()
+        raise
+    return connection
+
+
+def _create(connection: sqlite3.Connection, path: Path) -> None:
+    connection.execute("BEGIN IMMEDIATE")  # several workers may open a new file at once: one creates, the others see it
+    try:
+        version = read_version(connection)
+        if version == 0 and connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
+            for statement in _SCHEMA.split(";"):
+                if statement.strip():
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        else:
+            check_version(version, path)
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def read_version(connection: sqlite3.Connection) -> int:
+    """Return the schema version of an open file."""
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return version
+
+
+def check_version(version: int, path: Path) -> None:
+    """Refuse a file of another schema.
+
+    Raises:
+        StoreError: it is not a journal, or of another version.
+    """
+    if version != SCHEMA_VERSION:
+        what = "is not a journal" if version == 0 else f"has schema {version}"
+        msg = f"{path} {what}; this program reads and writes journals with schema {SCHEMA_VERSION}"
+        raise StoreError(msg)
+
+
+def open_readonly(path: Path) -> sqlite3.Connection:
+    """Open an existing journal for reading, while a writer is at work or not.
+
+    Raises:
+        StoreError: it does not exist, cannot be read, or is no journal of this schema.
+    """
+    if not path.is_file():
+        msg = f"there is no journal at {path}"
+        raise StoreError(msg)
+    uri = f"{path.resolve().as_uri()}?mode=ro"
+    # A closed journal on a read-only medium has no side files, and SQLite cannot make them.
+    tried = (uri,) if path.with_name(path.name + "-wal").exists() else (uri, f"{uri}&immutable=1")
+    problem: sqlite3.Error | None = None
+    for address in tried:
+        try:
+            connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False, timeout=5.0)
+            version = _version_of(connection)
+        except sqlite3.Error as error:
+            problem = error
+            continue
+        try:
+            check_version(version, path)
+        except StoreError:
+            connection.close()
+            raise
+        return connection
+    msg = f"cannot read the journal {path}: {problem}"
+    raise StoreError(msg) from problem
+
+
+def _version_of(connection: sqlite3.Connection) -> int:
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        return read_version(connection)
+    except sqlite3.Error:
+        connection.close()
+        raise
+
+
+def read_head(path: Path) -> tuple[str, int] | None:
+    """Return boot and last seq of the newest record on disk, None in an empty journal."""
+    with closing(open_readonly(path)) as connection:
+        row: tuple[str, int] | None = connection.execute(
+            "SELECT boot, seq FROM records ORDER BY position DESC LIMIT 1"
+        ).fetchone()
+        return row

@@ -1,0 +1,297 @@
+"""The journal in one SQLite file: the default store, for one host."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import secrets
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from proxy.record import Record
+from proxy.store.chain import Link, Sealed, genesis, seal, storable
+from proxy.store.protocol import Filters, StoredRecord
+from proxy.store.query import fetch, search
+from proxy.store.retention import Retention, forget, timestamp
+from proxy.store.schema import COLUMNS, found_bits, open_readonly, open_writable
+from proxy.store.writer import BatchWriter, WriterSettings
+from supervisors.errors import StoreError
+
+log = logging.getLogger(__name__)
+
+_INSERT = f"INSERT INTO records ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"  # noqa: S608 - constant
+
+
+@contextmanager
+def _translated() -> Generator[None]:
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        msg = f"{type(error).__name__}: {error}"
+        raise StoreError(msg) from error
+
+
+class SqliteSink:
+    """Write batches into the file; one chain for each instance of this class.
+
+    Args:
+        path: journal file, created if new.
+        boot: id of the process start, never used before.
+        replica: configured name of this instance.
+        retention: what to forget.
+        now: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        boot: str,
+        replica: str,
+        retention: Retention,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._path = path
+        self._boot = boot
+        self._replica = replica
+        self._retention = retention
+        self._now = now
+        self._salt = hashlib.sha256(secrets.token_bytes(32))
+        self._salted = 0
+        self._connection = open_writable(path)
+        try:
+            with _translated():
+                self._head = self._begin_chain()
+        except StoreError:
+            self._connection.close()
+            raise
+
+    def _begin_chain(self) -> Link:
+        with self._transaction():
+            newest = self._connection.execute(
+                "SELECT boot, seq, hash FROM records ORDER BY position DESC LIMIT 1"
+            ).fetchone()
+            previous: dict[str, Any] | None = None
+            if newest is not None:
+                previous = {"boot": newest[0], "seq": newest[1], "hash": newest[2]}
+            line = genesis(self._boot, self._replica, timestamp(self._now()), secrets.token_hex(16), previous)
+            head = Link(0, hashlib.sha256(line).hexdigest())
+            self._connection.execute("INSERT INTO boots VALUES (?, ?, ?, ?)", (self._boot, line, head.seq, head.hash))
+        log.info("journal opened", extra={"boot": self._boot, "genesis": head.hash, "previous": previous})
+        return head
+
+    @contextmanager
+    def _transaction(self) -> Generator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    def write(self, batch: Sequence[Record]) -> Sequence[Record]:
+        """Append a batch in one durable transaction; records whose id is already stored are left out.
+
+        Raises:
+            StoreError: disk full, read-only, locked, damaged; the chain stands where it stood.
+        """
+        written: list[Record] = []
+        with _translated(), self._transaction():
+            head = self._stored_head()
+            for record in batch:
+                sealed = seal(record, self._boot, self._replica, head, self._next_salt())
+                if self._insert(record, sealed):
+                    head = sealed.link
+                    written.append(record)
+                else:
+                    log.error("record id occurs twice, the second is not stored", extra={"record": record.id})
+            self._connection.execute(
+                "UPDATE boots SET seq = ?, hash = ? WHERE boot = ?", (head.seq, head.hash, self._boot)
+            )
+        self._head = head
+        return written
+
+    def _stored_head(self) -> Link:
+        # Read back, not remembered: after a failed commit only the file knows whether the batch is in it.
+        return Link(*self._connection.execute("SELECT seq, hash FROM boots WHERE boot = ?", (self._boot,)).fetchone())
+
+    def _next_salt(self) -> str:
+        # Unpredictable without asking the kernel for every record.
+        self._salted += 1
+        salt = self._salt.copy()
+        salt.update(self._salted.to_bytes(8, "big"))
+        return salt.hexdigest()
+
+    def _insert(self, record: Record, sealed: Sealed) -> bool:
+        body = sealed.body
+        mode = body["content"]["mode"] if sealed.content is not None else None
+        row = (
+            self._boot,
+            sealed.link.seq,
+            sealed.link.hash,
+            storable(record.id),
+            storable(record.request_id),
+            body["time"],
+            storable(record.model),
+            found_bits(body),
+            sealed.text,
+            mode,
+            sealed.content,
+        )
+        return self._connection.execute(_INSERT, row).rowcount == 1
+
+    def archive(self, version: str, text: str) -> None:
+        """Keep the text of a config version; the same version again changes nothing.
+
+        Raises:
+            StoreError: it could not be written, or the version is archived with another text.
+        """
+        with _translated(), self._transaction():
+            row = self._connection.execute("SELECT text FROM configs WHERE version = ?", (version,)).fetchone()
+            if row is None:
+                values = (version, timestamp(self._now()), text)
+                self._connection.execute("INSERT INTO configs VALUES (?, ?, ?)", values)
+            elif row[0] != text:
+                msg = f"config version {version[:12]} is archived with another text"
+                raise StoreError(msg)
+
+    def tidy(self) -> bool:
+        """Forget one piece of what has expired; true when there may be more.
+
+        Raises:
+            StoreError: the file takes no writes.
+        """
+        with _translated():
+            return forget(self._connection, self._retention, self._now())
+
+    def close(self) -> None:
+        """Close the file; logs the head of the chain, which an auditor can compare."""
+        log.info("journal closed", extra={"boot": self._boot, "seq": self._head.seq, "hash": self._head.hash})
+        try:
+            self._connection.close()
+        except sqlite3.Error as error:
+            log.warning("journal did not close cleanly", extra={"reason": str(error)})
+
+
+class SqliteJournal:
+    """A `Journal` in one SQLite file. Open it with `open_journal`."""
+
+    def __init__(self, sink: SqliteSink, writer: BatchWriter, reader: sqlite3.Connection, boot: str) -> None:
+        self._sink = sink
+        self._writer = writer
+        self._reader = reader
+        self._boot = boot
+        # Keeps apart two reads that run in threads at the same time: they share one read-only connection.
+        self._reading = threading.Lock()
+        self.accept = writer.accept
+
+    @property
+    def boot(self) -> str:
+        """Id of this process start."""
+        return self._boot
+
+    @property
+    def healthy(self) -> bool:
+        """False while the file takes no writes or the queue is full."""
+        return self._writer.healthy
+
+    @property
+    def failure(self) -> str | None:
+        """What went wrong at the last attempt to write, for `/readyz`; None when it went well."""
+        return self._writer.failure
+
+    @property
+    def backlog(self) -> int:
+        """Records accepted and not yet on disk."""
+        return self._writer.backlog
+
+    @property
+    def lost(self) -> int:
+        """Records given up."""
+        return self._writer.lost
+
+    async def flush(self, timeout_s: float = 5.0) -> None:
+        """Wait until everything accepted before is on disk.
+
+        Raises:
+            StoreError: the writer has failed, or the time is over.
+        """
+        await self._writer.run(None, timeout_s)
+
+    async def archive_config(self, version: str, text: str) -> None:
+        """Keep what `verify` needs of a config version: `Archive.to_text` of proxy/store/rules.py.
+
+        Raises:
+            StoreError: it could not be written, or the version is archived with another text.
+        """
+        await self._writer.run(lambda: self._sink.archive(version, text), 5.0)
+
+    async def get(self, key: str) -> Sequence[StoredRecord]:
+        """Return the record of this id, or those of this request id, newest first; empty if there is none.
+
+        Raises:
+            StoreError: the journal cannot be read.
+        """
+        return await asyncio.to_thread(self._read, lambda: fetch(self._reader, key))
+
+    async def find(self, filters: Filters) -> Sequence[StoredRecord]:
+        """Return matching records, newest first.
+
+        Raises:
+            StoreError: the journal cannot be read, the limit is out of range, or `after` names no record.
+        """
+        return await asyncio.to_thread(self._read, lambda: search(self._reader, filters))
+
+    def _read(self, read: Callable[[], Sequence[StoredRecord]]) -> Sequence[StoredRecord]:
+        with self._reading, _translated():
+            return read()
+
+    async def aclose(self) -> None:
+        """Write what is queued, end the writer, close the file."""
+        await self._writer.aclose()
+        with self._reading:
+            self._reader.close()
+
+
+async def open_journal(
+    path: Path,
+    *,
+    replica: str = "local",
+    settings: WriterSettings | None = None,
+    retention: Retention | None = None,
+    counted: Callable[[Record], None] | None = None,
+) -> SqliteJournal:
+    """Open the journal, begin a chain for this process start, and start its writer.
+
+    Args:
+        path: SQLite file, created if new; its folder must exist.
+        replica: configured name of this instance.
+        settings: batching, queue and failure behaviour.
+        retention: what to forget; default nothing.
+        counted: called once for every record on disk, in the writer's thread: `Metrics.count`.
+
+    Raises:
+        StoreError: the file cannot be opened or is of another schema.
+    """
+    boot = f"{int(time.time() * 1000):012x}{secrets.token_hex(6)}"
+
+    def build() -> SqliteJournal:
+        sink = SqliteSink(path, boot, replica, retention or Retention())
+        try:
+            reader = open_readonly(path)
+        except StoreError:
+            sink.close()
+            raise
+        options = settings or WriterSettings()
+        writer = BatchWriter(sink, options, counted) if counted else BatchWriter(sink, options)
+        writer.start()
+        return SqliteJournal(sink, writer, reader, boot)
+
+    return await asyncio.to_thread(build)

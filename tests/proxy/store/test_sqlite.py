@@ -1,0 +1,255 @@
+"""The journal in a file: what goes in comes out, chained, counted, filtered, and kept private."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import sqlite3
+import stat
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from proxy.policy import Action
+from proxy.record import Record
+from proxy.store.chain import canonical
+from proxy.store.protocol import Filters, Journal
+from proxy.store.retention import Retention, forget
+from proxy.store.sqlite import SqliteJournal, open_journal
+from proxy.store.testing import ARCHIVE, STARTED, VERSION, record, varied
+from proxy.store.writer import WriterSettings
+from supervisors.errors import StoreError
+from supervisors.types import Label
+
+FAST = WriterSettings(delay_s=0.001, retry_s=0.01)
+
+
+def rows_of(path: Path, sql: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def ids(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [row["id"] for row in rows]
+
+
+async def test_an_accepted_record_is_read_back_by_id_and_by_request_id(journal: SqliteJournal) -> None:  # W-37
+    port: Journal = journal
+    port.accept(record(1))
+    port.accept(replace(record(2), request_id=record(1).request_id))
+    await port.flush()
+    (found,) = await port.get("rec-000000001")
+    assert found["seq"] == 1
+    assert found["policy"] == {"names": ["default"], "version": VERSION}
+    assert ids(await port.get("req-000000001")) == ["rec-000000002", "rec-000000001"]
+    assert await port.get("rec-000000003") == []
+
+
+async def test_each_hash_covers_the_one_before_and_the_canonical_json(journal: SqliteJournal) -> None:  # O-15
+    for number in range(3):
+        journal.accept(record(number))
+    await journal.flush()
+    first, second, third = reversed(await journal.find(Filters()))
+    assert (second["prev"], third["prev"]) == (first["hash"], second["hash"])
+    for row in (first, second, third):
+        body = {name: value for name, value in row.items() if name != "hash"}
+        assert hashlib.sha256(str(row["prev"]).encode() + canonical(body)).hexdigest() == row["hash"]
+    assert [row["seq"] for row in (first, second, third)] == [1, 2, 3]
+    assert {row["boot"] for row in (first, second, third)} == {journal.boot}
+
+
+async def test_the_genesis_value_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:  # O-15
+    with caplog.at_level(logging.INFO, "proxy.store.sqlite"):
+        journal = await open_journal(tmp_path / "journal.db")
+        journal.accept(record())
+        await journal.flush()
+        (row,) = await journal.get("rec-000000000")
+        await journal.aclose()
+    opened = next(entry for entry in caplog.records if entry.message == "journal opened")
+    closed = next(entry for entry in caplog.records if entry.message == "journal closed")
+    assert vars(opened)["genesis"] == row["prev"]
+    assert (vars(closed)["seq"], vars(closed)["hash"]) == (1, row["hash"])
+
+
+async def test_only_the_owner_can_read_the_file(tmp_path: Path, journal: SqliteJournal) -> None:
+    assert stat.S_IMODE((tmp_path / "journal.db").stat().st_mode) == 0o600
+    assert journal.healthy
+
+
+async def test_a_second_record_with_the_same_id_is_reported_and_left_out(
+    journal: SqliteJournal, caplog: pytest.LogCaptureFixture
+) -> None:  # O-11
+    for number in (1, 1, 2):
+        journal.accept(record(number))
+    await journal.flush()
+    assert [row["seq"] for row in await journal.find(Filters())] == [2, 1]
+    assert "record id occurs twice, the second is not stored" in caplog.messages
+
+
+async def test_every_record_is_counted_once_when_it_is_on_disk(tmp_path: Path) -> None:  # O-16, §4.3
+    counted: list[Record] = []
+    journal = await open_journal(tmp_path / "journal.db", settings=FAST, counted=counted.append)
+    sent = [record(number) for number in range(50)]
+    for one in sent:
+        journal.accept(one)
+    await journal.flush()
+    assert counted == sent
+    await journal.aclose()
+
+
+async def test_a_restart_begins_a_new_chain_behind_the_old_one(tmp_path: Path) -> None:  # O-15, O-16
+    path = tmp_path / "journal.db"
+    boots: list[str] = []
+    for number in range(2):
+        journal = await open_journal(path)
+        journal.accept(record(number))
+        boots.append(journal.boot)
+        await journal.aclose()
+    rows = rows_of(path, "SELECT boot, CAST(genesis AS TEXT), hash FROM boots ORDER BY boot")
+    assert [row[0] for row in rows] == sorted(boots)
+    assert orjson.loads(str(rows[1][1]))["previous"] == {"boot": boots[0], "seq": 1, "hash": rows[0][2]}
+
+
+async def test_two_workers_share_one_file(tmp_path: Path) -> None:  # L-10
+    path = tmp_path / "journal.db"
+    one, two = await open_journal(path, settings=FAST), await open_journal(path, settings=FAST)
+    for number in range(0, 100, 2):
+        one.accept(record(number))
+        two.accept(record(number + 1))
+    await one.flush()
+    await two.flush()
+    found = await one.find(Filters(limit=1000))
+    assert len(found) == 100
+    for boot in (one.boot, two.boot):
+        assert sorted([row["seq"] for row in found if row["boot"] == boot]) == list(range(1, 51))
+    await one.aclose()
+    await two.aclose()
+
+
+@pytest.mark.parametrize(
+    ("label", "decision", "supervisor"),
+    [
+        (Label.UNSAFE, None, None),
+        (Label.UNKNOWN, None, "panel/b"),
+        (None, "redact", None),
+        (None, "block", "rules"),
+        (Label.SAFE, "flag", "panel"),
+    ],
+)
+async def test_filters_find_what_a_scan_finds(
+    journal: SqliteJournal, label: Label | None, decision: Action | None, supervisor: str | None
+) -> None:  # W-37
+    for number in range(200):
+        journal.accept(varied(number))
+    await journal.flush()
+    everything = await journal.find(Filters(limit=1000))
+
+    def wanted(row: Mapping[str, Any]) -> bool:
+        verdicts = [v for v in row["verdicts"] if supervisor in (None, v["supervisor"])]
+        labels = [v for v in verdicts if label is None or v["label"] == label]
+        return bool(labels) and (decision is None or decision in [d["action"] for d in row["decisions"]])
+
+    expected = ids([row for row in everything if wanted(row)])
+    found = await journal.find(Filters(label=label, decision=decision, supervisor=supervisor, limit=1000))
+    assert ids(found) == expected
+    assert 0 < len(expected) < 200
+
+
+async def test_pages_cover_every_record_once_and_bounds_are_half_open(journal: SqliteJournal) -> None:  # W-37
+    for number in range(25):
+        journal.accept(replace(record(number), started=STARTED + number // 2))
+    await journal.flush()
+    seen: list[str] = []
+    after: str | None = None
+    while page := await journal.find(Filters(limit=10, after=after)):
+        seen += ids(page)
+        after = seen[-1]
+    assert seen == [record(number).id for number in reversed(range(25))]
+    between = await journal.find(Filters(since=STARTED + 1, until=STARTED + 3, model="small"))
+    assert ids(between) == ["rec-000000005", "rec-000000004", "rec-000000002"]
+    assert await journal.find(Filters(since=-1e30, until=1e30, limit=1)) != []
+
+
+@pytest.mark.parametrize("filters", [Filters(limit=0), Filters(limit=1001), Filters(after="nobody")])
+async def test_a_wrong_query_says_what_is_wrong(journal: SqliteJournal, filters: Filters) -> None:
+    with pytest.raises(StoreError, match=r"limit is|names no record"):
+        await journal.find(filters)
+
+
+async def test_quotes_in_a_query_are_values_not_sql(journal: SqliteJournal) -> None:  # X-11
+    journal.accept(record())
+    await journal.flush()
+    for odd in ("' OR 1=1 --", '"; DROP TABLE records; --', "\x00", "\ud800", "%", "x" * 100_000):
+        assert await journal.get(odd) == []
+        assert await journal.find(Filters(model=odd, supervisor=odd)) == []
+    assert len(await journal.find(Filters())) == 1
+
+
+async def test_what_json_cannot_say_is_replaced_and_the_record_kept(journal: SqliteJournal) -> None:
+    deep: object = "end"
+    for _ in range(500):
+        deep = [deep]
+    odd = replace(record(), model="\ud800", usage={"n": 10**300, "deep": deep, "bytes": b"x", "nan": float("nan")})
+    journal.accept(odd)
+    await journal.flush()
+    (row,) = await journal.get(odd.id)
+    assert (row["model"], row["usage"]["bytes"], row["usage"]["nan"]) == ("?", "(bytes)", None)
+    assert row["usage"]["n"] == str(10**300)
+
+
+async def test_a_config_version_has_one_text(journal: SqliteJournal) -> None:
+    await journal.archive_config(VERSION, ARCHIVE.to_text())
+    await journal.archive_config(VERSION, ARCHIVE.to_text())
+    with pytest.raises(StoreError, match="archived with another text"):
+        await journal.archive_config(VERSION, "{}")
+    assert journal.healthy
+    journal.accept(record())
+    await journal.flush()
+
+
+async def test_expired_contents_are_erased_and_expired_records_leave_an_anchor(tmp_path: Path) -> None:  # O-15, O-25
+    path = tmp_path / "journal.db"
+    journal = await open_journal(path, settings=FAST)
+    kept = {"mode": "full", "input": [{"text": "violet umbrella"}]}
+    day = 86_400.0
+    now = STARTED + 10 * day
+    for number, age in enumerate((9, 8, 3, 1)):
+        journal.accept(replace(record(number), started=now - age * day, content=kept))
+    await journal.flush()
+    await journal.aclose()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        assert not forget(connection, Retention(record_days=5, content_days={"full": 2}), now)
+    assert rows_of(path, "SELECT seq, content IS NULL FROM records ORDER BY seq") == [(3, 1), (4, 0)]
+    assert rows_of(path, "SELECT seq FROM anchors") == [(2,)]
+
+
+async def test_content_is_stored_apart_and_read_back_in_place(tmp_path: Path, journal: SqliteJournal) -> None:  # O-25
+    content = {"mode": "full", "input": [{"path": "/messages/0/content", "text": "violet umbrella"}]}
+    journal.accept(replace(record(), content=content))
+    await journal.flush()
+    (row,) = await journal.get(record().id)
+    assert row["content"] == content
+    ((text,),) = rows_of(tmp_path / "journal.db", "SELECT CAST(body AS TEXT) FROM records")
+    assert orjson.loads(str(text))["content"]["mode"] == "full"
+    assert "violet" not in str(text)
+
+
+async def test_a_file_that_is_no_journal_is_refused_and_untouched(tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    with closing(sqlite3.connect(other)) as connection:
+        connection.execute("CREATE TABLE notes (text)")
+    with pytest.raises(StoreError, match="is not a journal"):
+        await open_journal(other)
+    newer = tmp_path / "newer.db"
+    with closing(sqlite3.connect(newer)) as connection:
+        connection.execute("CREATE TABLE records (id)")
+        connection.execute("PRAGMA user_version = 2")
+    with pytest.raises(StoreError, match="has schema 2; this program reads and writes journals with schema 1"):
+        await open_journal(newer)
+    with pytest.raises(StoreError, match="cannot open the journal"):
+        await open_journal(tmp_path / "missing" / "journal.db")

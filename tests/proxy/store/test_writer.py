@@ -1,0 +1,183 @@
+"""The writer's thread: bounded, in order, loud when it fails, and nothing lost that was accepted."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from proxy.record import Record
+from proxy.store.testing import record
+from proxy.store.writer import BatchWriter, WriterSettings
+from supervisors.errors import StoreError
+
+QUICK = WriterSettings(delay_s=0.001, retry_s=0.005, queue_limit=4, batch_limit=2, close_s=5.0)
+GOING_ON = WriterSettings("continue", delay_s=0.001, retry_s=0.005, queue_limit=4, batch_limit=2, close_s=5.0)
+
+
+class Disk:
+    """A sink that can be full, and that can be held still."""
+
+    def __init__(self, *, full: bool = False) -> None:
+        self.full = full
+        self.rows: list[str] = []
+        self.batches: list[int] = []
+        self.free = threading.Event()
+        self.free.set()
+        self.tried = threading.Event()
+        self.closed = False
+
+    def write(self, batch: Sequence[Record]) -> Sequence[Record]:
+        self.tried.set()
+        self.free.wait(5.0)
+        if self.full:
+            msg = "disk full"
+            raise StoreError(msg)
+        self.rows += [one.id for one in batch]
+        self.batches.append(len(batch))
+        return list(batch)
+
+    def tidy(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+async def test_records_are_written_in_order_and_in_batches() -> None:
+    disk = Disk()
+    writer = BatchWriter(disk, WriterSettings(delay_s=0.001, batch_limit=10))
+    for number in range(25):
+        writer.accept(record(number))
+    writer.start()
+    await writer.run(None, 5.0)
+    assert disk.rows == [record(number).id for number in range(25)]
+    assert disk.batches == [10, 10, 5]
+    await writer.aclose()
+    assert disk.closed
+
+
+async def test_a_full_disk_refuses_new_records_and_keeps_the_old_ones(caplog: pytest.LogCaptureFixture) -> None:
+    disk, counted = Disk(full=True), list[Record]()
+    writer = BatchWriter(disk, QUICK, counted.append)
+    writer.start()
+    writer.accept(record(1))
+    with pytest.raises(StoreError, match="disk full"):
+        await writer.run(None, 5.0)
+    assert writer.failure == "disk full"
+    with pytest.raises(StoreError, match="the journal takes no writes: disk full"):
+        writer.accept(record(2))
+    disk.full = False
+    await writer.run(None, 5.0)
+    assert writer.healthy
+    writer.accept(record(3))
+    await writer.aclose()
+    assert disk.rows == [record(1).id, record(3).id]
+    assert [one.id for one in counted] == disk.rows
+    assert writer.lost == 0
+    messages = [entry.message for entry in caplog.records if entry.levelno >= logging.WARNING]
+    assert messages == ["journal cannot be written", "journal writes again"]
+
+
+async def test_a_full_queue_refuses_under_block() -> None:
+    disk = Disk()
+    disk.free.clear()
+    writer = BatchWriter(disk, QUICK)
+    for number in range(4):
+        writer.accept(record(number))
+    with pytest.raises(StoreError, match="4 records wait to be written, the limit is 4"):
+        writer.accept(record(4))
+    assert not writer.healthy
+    writer.start()
+    disk.free.set()
+    await writer.run(None, 5.0)
+    assert len(disk.rows) == 4
+    await writer.aclose()
+
+
+async def test_continue_counts_what_is_given_up_and_writes_the_rest_later() -> None:
+    disk = Disk(full=True)
+    writer = BatchWriter(disk, GOING_ON)
+    for number in range(6):
+        writer.accept(record(number))
+    assert (writer.lost, writer.backlog) == (2, 4)
+    writer.start()
+    with pytest.raises(StoreError, match="disk full"):
+        await writer.run(None, 5.0)
+    disk.full = False
+    await writer.run(None, 5.0)
+    await writer.aclose()
+    assert disk.rows == [record(number).id for number in range(4)]
+    assert writer.lost == 2
+
+
+async def test_closing_a_failed_journal_says_how_many_records_are_lost(caplog: pytest.LogCaptureFixture) -> None:
+    disk = Disk(full=True)
+    writer = BatchWriter(disk, QUICK)
+    for number in range(3):
+        writer.accept(record(number))
+    writer.start()
+    await writer.aclose()
+    assert writer.lost == 3
+    assert disk.closed
+    last = caplog.records[-1]
+    assert (last.message, vars(last)["lost"]) == ("journal closed with unwritten records", 3)
+    with pytest.raises(StoreError, match="closed"):
+        writer.accept(record())
+    with pytest.raises(StoreError, match="closed"):
+        await writer.run(None, 1.0)
+
+
+async def test_waiting_for_a_stuck_disk_ends_in_time() -> None:
+    disk = Disk()
+    disk.free.clear()
+    writer = BatchWriter(disk, QUICK)
+    writer.start()
+    writer.accept(record())
+    with pytest.raises(StoreError, match=r"did not catch up within 0\.05 s"):
+        await writer.run(None, 0.05)
+    disk.free.set()
+    await writer.aclose()
+    assert disk.rows == [record().id]
+
+
+async def test_a_job_runs_in_its_turn_and_its_failure_is_the_callers_alone() -> None:
+    disk = Disk()
+    writer = BatchWriter(disk, QUICK)
+    writer.start()
+    writer.accept(record(1))
+    seen: list[int] = []
+    await writer.run(lambda: seen.append(len(disk.rows)), 5.0)
+    assert seen == [1]
+
+    def fail() -> None:
+        msg = "no"
+        raise StoreError(msg)
+
+    with pytest.raises(StoreError, match="no"):
+        await writer.run(fail, 5.0)
+    assert writer.healthy
+    await writer.aclose()
+
+
+class Broken(Disk):
+    """A sink with a bug."""
+
+    def write(self, batch: Sequence[Record]) -> Sequence[Record]:
+        msg = "bug"
+        raise ValueError(msg)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_a_bug_in_the_writer_is_a_failed_journal_not_a_silent_one() -> None:
+    writer = BatchWriter(Broken(), QUICK)
+    writer.start()
+    writer.accept(record())
+    with pytest.raises(StoreError, match="the writer has died"):
+        await writer.run(None, 5.0)
+    assert (writer.healthy, writer.lost) == (False, 1)
+    with pytest.raises(StoreError, match="the writer has died"):
+        writer.accept(record())
+    await writer.aclose()
