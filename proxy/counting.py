@@ -197,8 +197,8 @@ class JournalCounters:
     def _timed(self, record: Record, labels: Labels, model: str, route: str) -> None:
         self.overhead.observe((route, "true" if record.stream else "false"), record.overhead_s)
         if record.stream:
-            shadow = all(not judged.enforce for judged in record.verdicts if judged.stage == "output")
-            self.holdback.observe(("shadow" if shadow else "enforce",), record.holdback_s)
+            modes = {judged.enforce for judged in record.verdicts if judged.stage == "output"}
+            self.holdback.observe(("shadow" if modes == {False} else "enforce",), record.holdback_s)
         call = record.upstream_call
         if not call.called:
             return
