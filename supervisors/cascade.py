@@ -163,9 +163,7 @@ class Cascade(BaseModel, frozen=True, extra="forbid"):
         return _with_members(decided or _last_word(members), members)
 
 
-async def _ask_until(
-    name: str, supervisor: Supervisor, exchange: Exchange, context: Context, end: float
-) -> Assessment:
+async def _ask_until(name: str, supervisor: Supervisor, exchange: Exchange, context: Context, end: float) -> Assessment:
     started = asyncio.get_running_loop().time()
     if started >= end:
         return Assessment(name, unknown(Cause.TIMEOUT))
