@@ -1,0 +1,66 @@
+"""Labels: what a cell says about an item, in three values (DS-11)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from evals.datasets.card import FilePin, LabelRule, View
+from evals.types import Truth
+
+
+def fold_label(value: object) -> str | None:
+    """Return the comparable text of a label cell: booleans and numbers spelled one way, None when missing.
+
+    TRUE, True and ``true`` become ``true``; 1, 1.0, ``"1"`` and ``"1.0"`` become ``1``.
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value != value:  # noqa: PLR0124 - NaN is the only value unlike itself
+        return None
+    text = str(value).strip().casefold()
+    whole, dot, rest = text.partition(".")
+    if dot and whole.lstrip("-").isdigit() and rest and not rest.strip("0"):
+        text = whole
+    return text or None
+
+
+def judge_row(rule: LabelRule, row: Mapping[str, object], pin: FilePin, view: View | None) -> tuple[Truth, str | None]:
+    """Return the truth of a row and the label as the file has it.
+
+    Anything absent, empty or outside the card's map is unknown; unknown is never benign.
+    """
+    match rule.rule:
+        case "constant":
+            return rule.value or Truth.UNKNOWN, None
+        case "column":
+            return _mapped(rule, row)
+        case "any_of":
+            return _any_of(rule.columns, row)
+        case "split":
+            return pin.truth or Truth.UNKNOWN, pin.split
+        case "paired":
+            truth = view.truth if view else None
+            return truth or Truth.UNKNOWN, view.name if view else None
+        case "none":
+            return Truth.UNKNOWN, None
+
+
+def _mapped(rule: LabelRule, row: Mapping[str, object]) -> tuple[Truth, str | None]:
+    value = row.get(rule.column)
+    folded = fold_label(value)
+    known = {fold_label(key): truth for key, truth in rule.map.items()}
+    truth = known.get(folded, Truth.UNKNOWN) if folded is not None else Truth.UNKNOWN
+    return truth, None if value is None else str(value)
+
+
+def _any_of(columns: Sequence[str], row: Mapping[str, object]) -> tuple[Truth, str | None]:
+    """Join 0/1 labels: an absent one is missing, not 0 (T-14)."""
+    cells = {name: fold_label(row.get(name)) for name in columns}
+    shown = ",".join(f"{name}={cell}" for name, cell in cells.items() if cell is not None)
+    if "1" in cells.values():
+        return Truth.HARMFUL, shown
+    if all(cell == "0" for cell in cells.values()):
+        return Truth.BENIGN, shown
+    return Truth.UNKNOWN, shown
