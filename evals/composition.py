@@ -10,7 +10,9 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from string import ascii_uppercase
 
+from evals.datasets.narrow import is_list
 from evals.types import Item, Message
 from supervisors.errors import DatasetError
 
@@ -102,6 +104,8 @@ def _response(item: Item) -> tuple[Message, ...]:
 def _mcq(item: Item) -> tuple[Message, ...]:
     """Question, choices, and the instruction to answer with letters only."""
     choices = item.meta.get("choices")
+    if is_list(choices):
+        choices = "\n".join(f"{letter}. {choice}" for letter, choice in zip(ascii_uppercase, choices, strict=False))
     if not isinstance(choices, str) or not choices:
         msg = f"{item.item_id} has no 'choices': rule mcq-1 is for multiple-choice sets"
         raise DatasetError(msg)

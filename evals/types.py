@@ -76,6 +76,7 @@ class Item:
         truth: harmful, benign or unknown.
         messages: the conversation when the row is one; `prompt` is then its last user text.
         context: text the prompt refers to; a composition rule says where it goes.
+        root: exact text the prompt was made from, when the row states it.
         response: the answer to be judged, on response-level rows.
         system: system prompt of the row.
         tools: tool definitions in OpenAI form.
@@ -106,6 +107,7 @@ class Item:
     truth: Truth
     messages: tuple[Message, ...] = ()
     context: str | None = None
+    root: str | None = None
     response: str | None = None
     system: str | None = None
     tools: tuple[Mapping[str, object], ...] = field(default=(), hash=False)

@@ -135,7 +135,7 @@ class LabelRule(BaseModel):
         rule: `constant` (`value`), `column` (`column` and `map`), `any_of` (0/1 `columns`: harmful if any is 1,
             benign if all are there and 0), `split` (truth of the file), `paired` (truth of the view), `none`.
         meaning: one sentence for reports.
-        map: label text, trimmed and folded, to truth; anything else is unknown and counted.
+        map: label text, trimmed and folded, to truth; ``!x`` means everything but x; anything else is unknown.
         counts: expected counts, None when unpublished.
     """
 
@@ -166,6 +166,7 @@ class ClusterRule(BaseModel):
     Args:
         by: `text` (same normalised text), `row` (same row), `column` (same cell), `column_text` (cell, normalised).
         column: for the last two.
+        text: column with the root's text; `column` when `by` is `column_text`.
         root: data set whose rows are the roots, so that sets derived from it share clusters; empty means this one.
     """
 
@@ -173,7 +174,13 @@ class ClusterRule(BaseModel):
 
     by: Literal["text", "row", "column", "column_text"] = "text"
     column: str = ""
+    text: str = ""
     root: str = ""
+
+    @property
+    def text_column(self) -> str:
+        """Return the column that holds the root's text, empty when there is none."""
+        return self.text or (self.column if self.by == "column_text" else "")
 
 
 class View(BaseModel):

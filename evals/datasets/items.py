@@ -37,10 +37,14 @@ _ROLES: Mapping[str, MessageRole] = {
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A row with its 0-based position in its file; adapters keep the position whatever else they change."""
+    """A row with its 0-based position in its file; adapters keep the position whatever else they change.
+
+    `part` tells records apart that an adapter made from one row; it becomes the end of the split's name.
+    """
 
     index: int
     row: Row
+    part: str = ""
 
 
 def build_items(card: Card, pin: FilePin, records: Sequence[Record], columns: Sequence[str]) -> list[Item]:
@@ -71,7 +75,6 @@ class _Maker:
         self._card = card
         self._pin = pin
         self._view = view
-        self._split = ".".join(part for part in (pin.split, view.name if view else "") if part) or "all"
         self._names: dict[ColumnRole, str] = {}
         for role, synonyms in card.columns.items():
             found = [name for name in synonyms if name in columns]
@@ -92,14 +95,15 @@ class _Maker:
         messages = self._messages(record)
         prompt, skip = self._prompt(record, messages)
         truth, source_label = judge_row(card.label, row, pin, view)
-        item_id = make_item_id(card.id, self._split, record.index, prompt)
+        split = _split_name(pin.split, view.name if view else "", record.part)
+        item_id = make_item_id(card.id, split, record.index, prompt)
         context = self._text("context", row)
         used = {
             self._names[role] for role in ("prompt", "context", "response", "system", "messages") if role in self._names
         }
         return Item(
             dataset=card.id,
-            split=self._split,
+            split=split,
             index=record.index,
             item_id=item_id,
             cluster_id=self._cluster(record, f"{context or ''}\n{prompt}" if context else prompt, item_id),
@@ -108,6 +112,7 @@ class _Maker:
             truth=truth,
             messages=messages,
             context=context,
+            root=self._root(row),
             response=self._text("response", row),
             system=self._text("system", row),
             truth_detail=self._text("truth_detail", row),
@@ -199,6 +204,10 @@ class _Maker:
             case "text":
                 return f"{root}#{_text_key(text)}" if text else item_id
 
+    def _root(self, row: Row) -> str | None:
+        value = row.get(self._card.cluster.text_column)
+        return value if isinstance(value, str) and value else None
+
     def _parent(self, record: Record) -> str | None:
         """Return the id of the first view of the same row: the root the others were made from."""
         first = self._card.views[0]
@@ -206,8 +215,11 @@ class _Maker:
         text = record.row.get(names[0]) if names else None
         if not isinstance(text, str):
             return None
-        split = ".".join(part for part in (self._pin.split, first.name) if part)
-        return make_item_id(self._card.id, split, record.index, text)
+        return make_item_id(self._card.id, _split_name(self._pin.split, first.name, record.part), record.index, text)
+
+
+def _split_name(*parts: str) -> str:
+    return ".".join(part for part in parts if part) or "all"
 
 
 def _text_key(text: str) -> str:

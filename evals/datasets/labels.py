@@ -50,9 +50,19 @@ def judge_row(rule: LabelRule, row: Mapping[str, object], pin: FilePin, view: Vi
 def _mapped(rule: LabelRule, row: Mapping[str, object]) -> tuple[Truth, str | None]:
     value = row.get(rule.column)
     folded = fold_label(value)
-    known = {fold_label(key): truth for key, truth in rule.map.items()}
-    truth = known.get(folded, Truth.UNKNOWN) if folded is not None else Truth.UNKNOWN
+    truth = Truth.UNKNOWN if folded is None else _look_up(rule.map, folded)
     return truth, None if value is None else str(value)
+
+
+def _look_up(known: Mapping[str, Truth], folded: str) -> Truth:
+    """Find the truth of a label; the key ``!x`` means everything but x (BO-01) and yields to a key of its own."""
+    for key, truth in known.items():
+        if fold_label(key) == folded:
+            return truth
+    for key, truth in known.items():
+        if key.startswith("!") and fold_label(key[1:]) != folded:
+            return truth
+    return Truth.UNKNOWN
 
 
 def _any_of(columns: Sequence[str], row: Mapping[str, object]) -> tuple[Truth, str | None]:

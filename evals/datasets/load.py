@@ -150,9 +150,17 @@ def how_to_obtain(card: Card) -> str:
     if card.gated:
         return f"accept the terms at {card.gated}, then place the files under the data folder"
     source = card.source
+    if is_fetchable(card):
+        licence = f" --accept-licence {card.id}" if card.licence_class in ("C", "D") else ""
+        return f"evals data fetch {card.id}{licence}"
     place = " ".join(part for part in (source.kind, source.repo, source.revision and f"@ {source.revision}") if part)
-    licence = f" --accept-licence {card.id}" if card.licence_class in ("C", "D") else ""
-    return f"evals data fetch {card.id}{licence} (from {place})"
+    return f"place the files under the data folder (source: {place})"
+
+
+def is_fetchable(card: Card) -> bool:
+    """Say whether every file has an address of its own: a full commit, a path and a hash to check it by."""
+    pinned = len(card.source.revision) == 40 and card.source.kind in ("github", "hub")
+    return pinned and bool(card.files) and all(pin.path and pin.sha256 for pin in card.files)
 
 
 def count_labels(items: Sequence[Item]) -> Counts:

@@ -6,6 +6,7 @@ and a row is never shifted, dropped or made up.
 
 from __future__ import annotations
 
+import ast
 import base64
 import binascii
 import csv
@@ -251,6 +252,29 @@ def look_up(value: object, path: str) -> object:
             return None
         value = value.get(key)
     return value
+
+
+def parse_literal(text: str) -> object:
+    """Read a Python literal that a file stores as text (InjecAgent, MultiJail, Giskard); nothing is run (T-08).
+
+    Raises:
+        DatasetError: it is no literal.
+    """
+    try:
+        value: object = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+        msg = f"a cell of {len(text)} characters is not a Python literal"
+        raise DatasetError(msg) from error
+    return value
+
+
+def parse_json_cell(text: str) -> object:
+    """Read JSON that a file stores as text in a cell (S-Eval ``ext``, ToxicChat moderation; T-08).
+
+    Raises:
+        DatasetError: it is not JSON.
+    """
+    return _parse_json(text, f"a cell of {len(text)} characters")
 
 
 def _read_json_map(text: str, layout: Layout) -> list[Row]:
