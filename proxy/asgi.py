@@ -116,6 +116,19 @@ async def send_whole(send: Send, status: int, headers: Sequence[Header], body: b
     await send({"type": "http.response.body", "body": body})
 
 
+async def send_methods(send: Send, method: str, allow: str, request_id: str) -> int:
+    """Answer OPTIONS with 204, any other wrong method with 405; both name the right ones."""
+    if method == "OPTIONS":
+        headers: list[Header] = [(b"allow", allow.encode()), (b"x-request-id", request_id.encode())]
+        await send({"type": "http.response.start", "status": 204, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+        return 204
+    message = f"This route takes {allow}."
+    return await send_error(
+        send, RequestError(405, "method_not_allowed", message, headers={"allow": allow}), request_id
+    )
+
+
 class AsgiResponder:
     """The way back to one caller.
 

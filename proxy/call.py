@@ -12,7 +12,7 @@ from proxy.policy import Decision
 from proxy.record import ClientEnd, JudgedBy, Outcome, Phase, Record, RecordKind, Terminator, UpstreamCall, View
 from proxy.stages import StageResult
 from proxy.wire.adapter import Adapter
-from supervisors.types import Assessment, Cause, Segment, unknown
+from supervisors.types import Assessment, Cause, Segment, Stage, unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,9 @@ class Call:
         task: tag of the request, from the configured list.
         started: seconds since the epoch.
         clock: `perf_counter` at the start.
+        headers: of the caller; the upstream passes on what its settings allow.
+        kind: what the record will say it is.
+        stages: stages that are judged at all; a check may ask for one only.
     """
 
     id: str
@@ -48,7 +51,9 @@ class Call:
     task: str | None
     started: float
     clock: float
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    headers: tuple[tuple[str, str], ...] = ()
+    kind: RecordKind = "exchange"
+    stages: tuple[Stage, ...] = ("input", "output")
 
 
 @dataclass(slots=True)
@@ -94,8 +99,10 @@ class Progress:
         """Lay out the verdicts: one a supervisor, stage and choice that the plan prescribes (O-11)."""
         self.verdicts = []
         self.decisions = []
-        self._lay(call.plan.input, [self.input])
-        self._lay(call.plan.output, self.outputs)
+        if "input" in call.stages:
+            self._lay(call.plan.input, [self.input])
+        if "output" in call.stages:
+            self._lay(call.plan.output, self.outputs)
 
     def _lay(self, plan: StagePlan, results: Sequence[StageResult]) -> None:
         ran = [result for result in results if result.assessments]
@@ -114,20 +121,35 @@ class Progress:
 _SKIPPED = unknown(Cause.SKIPPED)
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a record keeps of an exchange's text, by content mode (O-25)."""
+
+    input_hmac: str | None = None
+    output_hmac: str | None = None
+    content: Mapping[str, Any] | None = None
+
+
 def measure_overhead(call: Call, progress: Progress) -> float:
     """Return the seconds spent so far that were not spent waiting for the upstream."""
     return max(0.0, perf_counter() - call.clock - progress.upstream_wait_s)
 
 
-def to_record(call: Call, progress: Progress, content: Mapping[str, Any] | None = None) -> Record:
-    """Make the record of an exchange that has ended."""
+def to_record(call: Call, progress: Progress, kept: Kept) -> Record:
+    """Make the record of an exchange that has ended.
+
+    Args:
+        call: the exchange.
+        progress: what happened.
+        kept: what of its text is recorded.
+    """
     seconds = perf_counter() - call.clock
     return Record(
         id=call.id,
         request_id=call.request_id,
         started=call.started,
         seconds=seconds,
-        kind=_KIND,
+        kind=call.kind,
         route=call.adapter.route,
         stream=call.stream,
         task=call.task,
@@ -138,7 +160,7 @@ def to_record(call: Call, progress: Progress, content: Mapping[str, Any] | None 
         policies=call.plan.policies,
         version=call.version,
         outcome=progress.outcome,
-        view=_view(progress),
+        view=_view(progress, kept),
         verdicts=tuple(progress.verdicts),
         decisions=tuple(progress.decisions),
         upstream_call=UpstreamCall(
@@ -159,20 +181,20 @@ def to_record(call: Call, progress: Progress, content: Mapping[str, Any] | None 
             cancelled_phase=progress.phase if progress.cancelled else None,
         ),
         usage=progress.usage,
+        prescribed=tuple([pair for pair in call.plan.prescribed if pair[1] in call.stages]),
         overhead_s=progress.overhead_s if progress.overhead_s is not None else measure_overhead(call, progress),
         holdback_s=progress.holdback_s,
-        content=content,
+        content=kept.content,
     )
 
 
-_KIND: RecordKind = "exchange"
-
-
-def _view(progress: Progress) -> View:
+def _view(progress: Progress, kept: Kept) -> View:
     segments = [*progress.request, *[segment for reply in progress.replies.values() for segment in reply]]
     return View(
         segments=len(segments),
         chars=sum([len(segment.text) for segment in segments]),
         opaque=sum([segment.kind == "opaque" for segment in segments]),
         media=sum([segment.media is not None for segment in segments]),
+        input_hmac=kept.input_hmac,
+        output_hmac=kept.output_hmac,
     )

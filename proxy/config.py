@@ -44,15 +44,16 @@ class UpstreamConfig(BaseModel):
     model_config = _STRICT
 
     use: Literal["http"] = "http"
-    base_url: str
+    base_url: str | None = None
     api_key: Secret | None = None
     vendor: str = "openai"
+    proxy: Secret | None = None
     connect_timeout_s: float = Field(default=5.0, gt=0)
     timeout_s: float = Field(default=600.0, gt=0)
     idle_timeout_s: float = Field(default=120.0, gt=0)
     retries: int = Field(default=1, ge=0, le=5)
-    max_connections: int = Field(default=1000, ge=1)
-    forward_headers: tuple[str, ...] = ()
+    max_connections: int = Field(default=256, ge=1)
+    forward_headers: tuple[str, ...] | None = None
     headers: dict[str, str] = {}
     allow_link_local: bool = False
 

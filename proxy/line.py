@@ -16,13 +16,14 @@ import orjson
 from proxy.beside import beside
 from proxy.blocks import block_error, is_failure, notice_text
 from proxy.call import Call, Progress, measure_overhead
+from proxy.failures import to_caller_error
 from proxy.headers import Header, guardrail_headers
 from proxy.plan import StagePlan
 from proxy.ports import Answer, Model, Responder, Settings, Sinks
 from proxy.redact import RedactionImpossible, redact_body
 from proxy.relay import BadStream, Judging, Relay
 from proxy.stages import StageResult, conclude, merge_results, run_stage
-from proxy.wire.errors import ErrorReply, RequestError, from_upstream, to_reply
+from proxy.wire.errors import ErrorReply, RequestError, to_reply
 from supervisors.errors import StoreError, UpstreamError
 from supervisors.types import Exchange, Segment, Stage, Supervisor
 
@@ -50,7 +51,7 @@ class Line:
         self._out = out
         self._open = settings.open_contexts()
         self._input_known = asyncio.Event()
-        self._upstream_headers: Sequence[Header] = ()
+        self._upstream_headers: Sequence[tuple[str, str]] = ()
         self.started = False
 
     async def run(self, model: Model) -> Answer | None:
@@ -133,7 +134,7 @@ class Line:
         call, progress = self._call, self._progress
         waiting = perf_counter()
         try:
-            reply = await model.complete(call.adapter.route, raw, call.headers)
+            reply = await model.complete(call.adapter.upstream_path, raw, call.headers)
         finally:
             progress.upstream_wait_s += perf_counter() - waiting
         progress.upstream_status = reply.status
@@ -200,7 +201,7 @@ class Line:
         relay = Relay(call, progress, Judging(observing, self._open, self._settings.expose), self)
         waiting = perf_counter()
         try:
-            async with model.stream(call.adapter.route, raw, call.headers) as reply:
+            async with model.stream(call.adapter.upstream_path, raw, call.headers) as reply:
                 progress.upstream_wait_s += perf_counter() - waiting
                 progress.upstream_status = 200
                 self._upstream_headers = reply.headers
@@ -215,7 +216,7 @@ class Line:
         except (UpstreamError, BadStream) as error:
             kind = error.kind if isinstance(error, UpstreamError) else "protocol"
             self._progress.outcome, self._progress.upstream_error = "upstream_error", kind
-            shown = from_upstream(error) if isinstance(error, UpstreamError) else bad_reply()
+            shown = to_caller_error(error) if isinstance(error, UpstreamError) else bad_reply()
             await relay.abort(shown)
 
     async def write(self, data: bytes) -> None:
@@ -236,7 +237,7 @@ class Line:
         if overhead is None:
             overhead = self._progress.overhead_s = measure_overhead(self._call, self._progress)
         own = guardrail_headers(self._call, self._progress, self._settings.expose, overhead)
-        upstream = [header for header in self._upstream_headers if header[0] != b"content-type"]
+        upstream = [(n.encode(), v.encode("latin-1")) for n, v in self._upstream_headers if n != "content-type"]
         return [*upstream, (b"x-request-id", self._call.request_id.encode()), *own]
 
     def _answer(self, status: int, body: bytes, kind: Sequence[Header] = ()) -> Answer:

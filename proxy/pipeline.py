@@ -9,9 +9,10 @@ import asyncio
 
 from proxy.beside import beside
 from proxy.call import Call, Progress
+from proxy.failures import to_caller_error
 from proxy.line import Line
 from proxy.ports import Answer, ClientGone, Model, Responder, Settings, Sinks
-from proxy.wire.errors import RequestError, from_upstream
+from proxy.wire.errors import RequestError
 from supervisors.errors import UpstreamError
 
 
@@ -58,4 +59,4 @@ class Pipeline:
         except UpstreamError as failed:
             progress.outcome = "upstream_error"
             progress.upstream_error = failed.kind
-            return from_upstream(failed)
+            return to_caller_error(failed)

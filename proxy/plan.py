@@ -20,7 +20,7 @@ from proxy.policy import (
     StreamPolicy,
     UnknownPolicy,
 )
-from proxy.wire.errors import RequestError
+from proxy.wire.errors import RequestError, invalid
 from supervisors.opaque import OpaqueCheck
 from supervisors.types import Cause, Scope, Stage, Supervisor
 
@@ -137,6 +137,18 @@ class Planner:
             self._cache[request] = found
         return found
 
+    def plan_only(self, policy: str) -> Plan:
+        """Return the plan of one policy alone, whatever it is attached to (for checks).
+
+        Raises:
+            RequestError: 400 for a policy that is not configured.
+        """
+        if policy not in self._policies:
+            known = ", ".join(sorted(self._policies)) or "none"
+            raise invalid(f"Unknown policy {policy[:64]!r}; known are: {known}.", "policy")
+        request = Request("*", None, "*")
+        return self._plan_of([(policy, self._policies[policy])], request)
+
     def addable(self, request: Request) -> tuple[tuple[str, tuple[Stage, ...], bool], ...]:
         """Return (name, stages, optional) of every supervisor of the matching policies (W-36)."""
         found: dict[str, tuple[set[Stage], bool]] = {}
@@ -160,6 +172,9 @@ class Planner:
                 known = ", ".join(sorted(optional)) or "none"
                 msg = f"Unknown guardrail {name[:64]!r}; the ones you may add are: {known}."
                 raise RequestError(400, "unknown_guardrail", msg, param="guardrails")
+        return self._plan_of(matching, request)
+
+    def _plan_of(self, matching: Sequence[tuple[str, Policy]], request: Request) -> Plan:
         return Plan(
             policies=tuple([name for name, _ in matching]),
             input=self._merge("input", [(n, p.input) for n, p in matching], request),
@@ -201,6 +216,21 @@ class Planner:
 def _with_opaque(policy: StagePolicy, chosen: tuple[str, ...]) -> tuple[str, ...]:
     """Add the built-in check where the policy blocks on what nobody can read."""
     return (*chosen, OPAQUE) if policy.on_opaque == "block" else chosen
+
+
+def policy_rules(name: str, policy: Policy) -> Mapping[Literal["input", "output", "stream"], Sequence[Rule]]:
+    """Return the rules this policy alone sets, every optional supervisor included: what `verify` decides again with.
+
+    ``stream`` is there when streamed replies are only observed.
+    """
+    rules: dict[Literal["input", "output", "stream"], Sequence[Rule]] = {}
+    for stage, settings in _stages(policy):
+        supervisors = _with_opaque(settings, (*settings.forced, *settings.optional))
+        enforce = settings.mode != "shadow"
+        rules[stage] = [_merge_rule(one, [(name, settings)], enforce=enforce) for one in dict.fromkeys(supervisors)]
+    if policy.output.stream.mode == "observe":
+        rules["stream"] = [replace(rule, enforce=False) for rule in rules["output"]]
+    return rules
 
 
 def _stages(policy: Policy) -> tuple[tuple[Stage, StagePolicy], tuple[Stage, StagePolicy]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,6 +10,8 @@ from typing import Protocol
 from proxy.call import Call, Progress
 from proxy.headers import Expose, Header
 from supervisors.types import Context
+
+CallerHeaders = tuple[tuple[str, str], ...]
 
 
 class Reply(Protocol):
@@ -21,7 +23,7 @@ class Reply(Protocol):
         ...
 
     @property
-    def headers(self) -> Sequence[Header]:
+    def headers(self) -> Sequence[tuple[str, str]]:
         """Headers that may be passed on."""
         ...
 
@@ -35,7 +37,7 @@ class ReplyStream(Protocol):
     """A streamed reply of a model server."""
 
     @property
-    def headers(self) -> Sequence[Header]:
+    def headers(self) -> Sequence[tuple[str, str]]:
         """Headers that may be passed on."""
         ...
 
@@ -48,11 +50,11 @@ class ReplyStream(Protocol):
 class Model(Protocol):
     """A model server as the pipeline sees it."""
 
-    async def complete(self, path: str, body: bytes, headers: Mapping[str, str]) -> Reply:
+    async def complete(self, path: str, body: bytes, headers: CallerHeaders) -> Reply:
         """Send a request and return the whole reply; raise `UpstreamError`."""
         ...
 
-    def stream(self, path: str, body: bytes, headers: Mapping[str, str]) -> AbstractAsyncContextManager[ReplyStream]:
+    def stream(self, path: str, body: bytes, headers: CallerHeaders) -> AbstractAsyncContextManager[ReplyStream]:
         """Send a request and stream the reply; raise `UpstreamError`."""
         ...
 

@@ -60,6 +60,7 @@ async def run_stage(
     named: Sequence[tuple[str, Supervisor]],
     exchange: Exchange,
     context: Context,
+    decided: Callable[[str, Verdict], bool] | None = None,
 ) -> StageResult:
     """Ask `named` about the exchange and decide; an empty stage passes at once.
 
@@ -68,11 +69,14 @@ async def run_stage(
         named: which of its supervisors: the blocking, the parallel or the shadow ones.
         exchange: what to judge.
         context: carries the stage's deadline.
+        decided: test that ends the stage early; by default a certain block does, unless the plan is exhaustive.
     """
     if not named:
         return StageResult(exchange.choice)
     started = perf_counter()
-    found = await ask_all(named, exchange, context, never if plan.exhaustive else settled_by(plan))
+    if decided is None:
+        decided = never if plan.exhaustive else settled_by(plan)
+    found = await ask_all(named, exchange, context, decided)
     return conclude(plan, exchange.choice, found, perf_counter() - started)
 
 

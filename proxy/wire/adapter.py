@@ -85,6 +85,11 @@ class Adapter(Protocol):
         ...
 
     @property
+    def upstream_path(self) -> str:
+        """Route below an upstream's base URL, e.g. ``/chat/completions``."""
+        ...
+
+    @property
     def param(self) -> str:
         """Field named in the error of a blocked input."""
         ...

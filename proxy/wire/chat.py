@@ -231,6 +231,7 @@ class ChatAdapter:
     """The chat family for the pipeline."""
 
     route = ROUTE
+    upstream_path = "/chat/completions"
     param = "messages"
     terminator = DONE
     request_segments = staticmethod(request_segments)

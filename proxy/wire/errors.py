@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from supervisors.errors import GuardrailError, UpstreamError
+from supervisors.errors import GuardrailError
 
 _TYPES: Mapping[int, str] = {
     401: "authentication_error",
@@ -27,9 +27,10 @@ class RequestError(GuardrailError):
         param: JSON path of the field that was wrong.
         headers: further response headers.
         guardrail: the `guardrail` member of a block.
+        error_type: OpenAI `type`; by default the one of the status.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the members of the error body
         self,
         status: int,
         code: str,
@@ -38,6 +39,7 @@ class RequestError(GuardrailError):
         param: str | None = None,
         headers: Mapping[str, str] | None = None,
         guardrail: Mapping[str, Any] | None = None,
+        error_type: str | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -46,6 +48,7 @@ class RequestError(GuardrailError):
         self.param = param
         self.headers = headers or {}
         self.guardrail = guardrail
+        self.error_type = error_type or type_of(status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ class ErrorReply:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def error_type(status: int) -> str:
+def type_of(status: int) -> str:
     """Return the OpenAI `type` of a status made by the proxy."""
     return _TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
 
@@ -66,7 +69,7 @@ def error_body(error: RequestError) -> dict[str, Any]:
     """Return the JSON form; `guardrail` only where the error carries one."""
     body: dict[str, Any] = {
         "message": error.message,
-        "type": error_type(error.status),
+        "type": error.error_type,
         "param": error.param,
         "code": error.code,
     }
@@ -83,11 +86,6 @@ def to_reply(error: RequestError) -> ErrorReply:
     if error.status in (429, 503):
         headers.setdefault("retry-after", "30" if error.code == "overloaded" else "1")
     return ErrorReply(error.status, orjson.dumps(error_body(error)), headers)
-
-
-def from_upstream(error: UpstreamError) -> RequestError:
-    """Return what the caller sees of a failed model server."""
-    return RequestError(error.status, error.code, str(error))
 
 
 def invalid(message: str, param: str | None = None) -> RequestError:

@@ -1,0 +1,235 @@
+"""Everything that is not hot, on FastAPI: models, guardrails, checks, decisions, health, metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Mapping
+from importlib.metadata import version as package_version
+from typing import Annotated, Any, Literal
+
+import orjson
+from fastapi import FastAPI, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+
+from proxy.asgi import read_request_id
+from proxy.check import run_check
+from proxy.gateway import Gateway
+from proxy.keys import Caller, read_key
+from proxy.plan import Request as PlanRequest
+from proxy.policy import Action
+from proxy.prepare import arrive, new_id
+from proxy.runtime import CHECK_ROUTE
+from proxy.store.protocol import Filters
+from proxy.wire.body import parse_body
+from proxy.wire.chat import CHAT
+from proxy.wire.errors import RequestError, to_reply
+from supervisors.errors import StoreError
+from supervisors.types import Label
+
+_GET = ["GET", "HEAD"]
+_BREAKER_WORDS: Mapping[int, Literal["closed", "half_open", "open"]] = {0: "closed", 1: "half_open", 2: "open"}
+
+
+def create_admin(gateway: Gateway) -> FastAPI:
+    """Return the FastAPI application."""
+    app = FastAPI(title="guardrail-proxy", version=package_version("guardrail-proxy"), redirect_slashes=False)
+    app.add_exception_handler(RequestError, _on_request_error)
+    app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_exception_handler(RequestValidationError, _on_validation_error)
+    _add_health(app, gateway)
+    _add_models(app, gateway)
+    _add_guardrails(app, gateway)
+    _add_decisions(app, gateway)
+    return app
+
+
+def _json(value: object, status: int = 200) -> Response:
+    return Response(orjson.dumps(value), status, media_type="application/json")
+
+
+async def _on_request_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestError)  # noqa: S101 - registered for this type only
+    reply = to_reply(error)
+    return Response(reply.body, reply.status, dict(reply.headers), media_type="application/json")
+
+
+async def _on_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for this type only
+    if error.status_code == 405:
+        allow = dict(error.headers or {})
+        refused = RequestError(405, "method_not_allowed", "This route does not know that method.", headers=allow)
+    else:
+        refused = RequestError(404, "unknown_route", "There is no such route; see GET /openapi.json.")
+    return await _on_request_error(request, refused)
+
+
+async def _on_validation_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for this type only
+    first: dict[str, Any] = dict(error.errors()[0])
+    where = ".".join(str(part) for part in first["loc"][1:])
+    refused = RequestError(400, "invalid_value", f"{where}: {first['msg']}.", param=where)
+    return await _on_request_error(request, refused)
+
+
+def _caller(gateway: Gateway, request: Request) -> Caller:
+    presented = read_key(request.headers.get("authorization"), request.headers.get("x-api-key"))
+    return gateway.runtime.keyring.authenticate(presented)
+
+
+def _admin(gateway: Gateway, request: Request) -> None:
+    if not _caller(gateway, request).admin:
+        raise RequestError(403, "route_not_allowed", "Decisions are for admin keys only.")
+
+
+def _add_health(app: FastAPI, gateway: Gateway) -> None:
+    @app.api_route("/livez", methods=_GET)
+    async def livez() -> Response:
+        """Say that the event loop answers."""
+        return _json({"status": "ok"})
+
+    @app.api_route("/readyz", methods=_GET)
+    async def readyz() -> Response:
+        """Say whether requests are served, and what is missing or degraded."""
+        missing = readiness(gateway)
+        degraded = degradation(gateway)
+        status = 503 if missing else 200
+        return _json(
+            {"status": "ready" if not missing else "not ready", "missing": missing, "degraded": degraded}, status
+        )
+
+    @app.api_route("/health", methods=_GET)
+    async def health() -> Response:
+        """Show versions; no secrets, no upstream addresses."""
+        config_version = gateway.runtime.version
+        return _json(
+            {
+                "status": "ok" if gateway.ready else "draining",
+                "version": package_version("guardrail-proxy"),
+                "config_version": config_version,
+                "boot": gateway.journal.boot,
+                "workers": [{"pid": os.getpid(), "config_version": config_version}],
+            }
+        )
+
+    @app.api_route("/metrics", methods=_GET)
+    async def metrics() -> Response:
+        """Expose the metrics in Prometheus text format."""
+        gateway.metrics.set_in_flight("requests", gateway.in_flight)
+        for name, state in gateway.runtime.chat.breaker_states.items():
+            gateway.metrics.set_breaker(name, _BREAKER_WORDS[state])
+        text = await asyncio.to_thread(gateway.metrics.render)
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def readiness(gateway: Gateway) -> list[str]:
+    """Return what keeps the proxy from serving; empty when it is ready."""
+    missing: list[str] = []
+    if not gateway.ready:
+        missing.append("draining" if gateway.draining else "starting")
+    elif not gateway.journal.healthy:
+        missing.append("journal")
+    return missing
+
+
+def degradation(gateway: Gateway) -> list[str]:
+    """Return the dependencies that are failing while the policy still decides without them."""
+    if not gateway.ready:
+        return []
+    chat = gateway.runtime.chat
+    broken = [name for name, state in chat.breaker_states.items() if state != 0]
+    return sorted({*broken, *chat.refused_by})
+
+
+def _add_models(app: FastAPI, gateway: Gateway) -> None:
+    @app.api_route("/v1/models", methods=_GET)
+    async def list_models(request: Request) -> Response:
+        """List the models this key may use, from the config only."""
+        caller = _caller(gateway, request)
+        served = gateway.runtime.catalogue.models
+        data = [_model(name, item.upstream) for name, item in served.items() if name != "*" and caller.may_use(name)]
+        return _json({"object": "list", "data": data})
+
+    @app.api_route("/v1/models/{name:path}", methods=_GET)
+    async def get_model(request: Request, name: str) -> Response:
+        """Return one model."""
+        caller = _caller(gateway, request)
+        item = gateway.runtime.catalogue.models.get(name)
+        if item is None or not caller.may_use(name):
+            raise RequestError(404, "model_not_found", f"The model {name[:100]!r} is not served here.", param="model")
+        return _json(_model(name, item.upstream))
+
+
+_STARTED = int(time.time())
+
+
+def _model(name: str, upstream: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": _STARTED, "owned_by": upstream}
+
+
+def _add_guardrails(app: FastAPI, gateway: Gateway) -> None:
+    @app.api_route("/v1/guardrails", methods=_GET)
+    async def list_guardrails(request: Request) -> Response:
+        """List the supervisors of the policies that match this key; `optional` ones may be added per request."""
+        caller = _caller(gateway, request)
+        asked = PlanRequest("*", caller.name, CHAT.route, caller.tags)
+        rows = gateway.runtime.catalogue.planner.addable(asked)
+        data = [{"name": name, "stages": list(stages), "optional": optional} for name, stages, optional in rows]
+        return _json({"object": "list", "data": data})
+
+    @app.post(CHECK_ROUTE)
+    async def check(request: Request) -> Response:
+        """Judge without generating."""
+        caller = _caller(gateway, request)
+        if not caller.check:
+            raise RequestError(403, "route_not_allowed", "This key may not use /v1/guardrails/check.")
+        runtime = gateway.runtime
+        made = new_id()
+        arrival = arrive(CHAT, caller, dict(request.headers), made, read_request_id(dict(request.headers), made))
+        raw = await request.body()
+        if len(raw) > runtime.config.limits.max_body_bytes:
+            raise RequestError(413, "request_too_large", "The body is larger than the proxy allows.")
+        body = parse_body(raw, runtime.config.limits.max_json_depth)
+        return _json(await run_check(runtime, arrival, body))
+
+
+class DecisionQuery(BaseModel):
+    """Filters of `/v1/decisions`; times are seconds since the epoch."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    since: float | None = Field(default=None, alias="from")
+    until: float | None = Field(default=None, alias="to")
+    label: Label | None = None
+    decision: Action | None = None
+    supervisor: str | None = None
+    model: str | None = None
+    limit: int = Field(default=100, ge=1, le=1000)
+    after: str | None = None
+
+
+def _add_decisions(app: FastAPI, gateway: Gateway) -> None:
+    @app.api_route("/v1/decisions", methods=_GET)
+    async def find_decisions(request: Request, query: Annotated[DecisionQuery, Query()]) -> Response:
+        """Return matching records, newest first (admin)."""
+        _admin(gateway, request)
+        filters = Filters(**query.model_dump())
+        try:
+            found = await gateway.journal.find(filters)
+        except StoreError as error:
+            raise RequestError(400, "invalid_value", f"The journal cannot answer: {error}.") from error
+        return _json({"object": "list", "data": list(found)})
+
+    @app.api_route("/v1/decisions/{key}", methods=_GET)
+    async def get_decision(request: Request, key: str) -> Response:
+        """Return the record of an id, or those of a request id, newest first (admin)."""
+        _admin(gateway, request)
+        found = await gateway.journal.get(key)
+        if not found:
+            raise RequestError(404, "decision_not_found", "No record has this id or request id.")
+        if len(found) == 1:
+            return _json(found[0])
+        return _json({"object": "list", "data": list(found)})

@@ -1,0 +1,197 @@
+"""The composition root: a plain ASGI callable that serves the judged routes itself and hands the rest to FastAPI."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from proxy.admin import create_admin
+from proxy.asgi import (
+    AsgiResponder,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    read_body,
+    read_headers,
+    read_request_id,
+    send_error,
+    send_methods,
+)
+from proxy.config import Config
+from proxy.gateway import Gateway
+from proxy.keys import Caller, read_key
+from proxy.ports import ClientGone
+from proxy.prepare import Arrival, arrive, new_id, prepare
+from proxy.record import ClientEnd, Record
+from proxy.runtime import Runtime
+from proxy.wire.adapter import Adapter
+from proxy.wire.body import parse_body
+from proxy.wire.chat import CHAT
+from proxy.wire.errors import RequestError, internal
+from supervisors.errors import GuardrailError, StoreError
+
+log = logging.getLogger(__name__)
+
+ADAPTERS: Final[Mapping[str, Adapter]] = {CHAT.route: CHAT, CHAT.route.removeprefix("/v1"): CHAT}
+_BARE: Final = frozenset({"models", "guardrails", "decisions"})
+_SLOW_PARSE_BYTES: Final = 200_000
+
+
+def create_app(config: Config) -> App:
+    """Return the ASGI application of a validated config."""
+    return App(Gateway(config))
+
+
+class App:
+    """The ASGI callable.
+
+    Args:
+        gateway: what it serves with.
+    """
+
+    def __init__(self, gateway: Gateway) -> None:
+        self.gateway = gateway
+        self._admin = create_admin(gateway)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection event of ASGI."""
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        path: str = scope["path"]
+        adapter = ADAPTERS.get(path) or ADAPTERS.get(path.rstrip("/"))
+        if adapter is not None and scope["method"] == "POST":
+            await self._serve(adapter, scope, receive, send)
+        else:
+            await self._serve_other(adapter, scope, receive, send)
+
+    async def _serve_other(self, adapter: Adapter | None, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve what is not judged; every answer carries the request id (W-16)."""
+        request_id = read_request_id(read_headers(scope), new_id())
+        path = canonical_path(scope["path"])
+        status = 0
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode())]
+            await send(message)
+
+        if scope["method"] == "OPTIONS" or adapter is not None:
+            status = await send_methods(send, scope["method"], "POST" if adapter else "GET, HEAD, POST", request_id)
+        else:
+            await self._admin({**scope, "path": path, "raw_path": path.encode()}, receive, send_with_id)
+        self.gateway.metrics.count_request(path if adapter is None else adapter.route, status)
+
+    async def _serve(self, adapter: Adapter, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = read_headers(scope)
+        made = new_id()
+        request_id = read_request_id(headers, made)
+        out = AsgiResponder(receive, send)
+        finished = False
+        try:
+            self.gateway.enter()
+            try:
+                await self._judge(arrive(adapter, Caller(), headers, made, request_id), out, receive)
+            finally:
+                self.gateway.leave()
+            finished = True
+        except RequestError as error:
+            out.status = await send_error(send, error, request_id)
+            finished = True
+        except ClientGone:
+            finished = True
+        finally:
+            if not finished and not out.status:
+                out.status = await send_error(send, internal(), request_id)
+            self.gateway.metrics.count_request(adapter.route, out.status or 499)
+
+    async def _judge(self, arrival: Arrival, out: AsgiResponder, receive: Receive) -> None:
+        runtime = self.gateway.runtime
+        headers = arrival.headers
+        presented = read_key(headers.get("authorization"), headers.get("x-api-key"))
+        caller = runtime.keyring.authenticate(presented)
+        known = Arrival(
+            arrival.id, arrival.request_id, arrival.adapter, caller, headers, arrival.started, arrival.clock
+        )
+        model = ""
+        try:
+            caller.allow_route(arrival.adapter.route)
+            raw = await read_body(receive, headers, runtime.config.limits.max_body_bytes)
+            body = await _parse(raw, runtime.config.limits.max_json_depth)
+            model = str(body.get("model", ""))[:200]
+            call = prepare(known, body, runtime.catalogue)
+        except RequestError as error:
+            _record_refused(runtime, known, model, error)
+            raise
+        await runtime.pipeline.run(call, runtime.models[call.upstream], out)
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            async with self.gateway.serving():
+                _tune_collector()
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+        except GuardrailError as error:
+            self.gateway.failure = error
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+def canonical_path(path: str) -> str:
+    """Return the route of a path: no trailing slash, and with `/v1` where a client left it out (W-02)."""
+    bare = path.rstrip("/") or "/"
+    head = bare.split("/", 2)[1]
+    return f"/v1{bare}" if head in _BARE else bare
+
+
+async def _parse(raw: bytes, max_depth: int) -> dict[str, Any]:
+    """Parse a body; a large one in a thread, so that the loop goes on."""
+    if len(raw) > _SLOW_PARSE_BYTES:
+        return await asyncio.to_thread(parse_body, raw, max_depth)
+    return parse_body(raw, max_depth)
+
+
+def _record_refused(runtime: Runtime, arrival: Arrival, model: str, error: RequestError) -> None:
+    """Record an authenticated exchange that failed before judging: no verdicts (O-13)."""
+    record = Record(
+        id=arrival.id,
+        request_id=arrival.request_id,
+        started=arrival.started,
+        seconds=max(0.0, time.time() - arrival.started),
+        kind="exchange",
+        route=arrival.adapter.route,
+        stream=False,
+        task=None,
+        key_id=arrival.caller.key_id,
+        model=model,
+        model_served=None,
+        upstream=None,
+        policies=(),
+        version=runtime.version,
+        outcome="client_error" if error.status < 500 else "unavailable",
+        client=ClientEnd(error.status),
+    )
+    with suppress(StoreError):  # the answer is an error already; the writer logs and counts its own failure
+        runtime.sinks.refuse(record)
+
+
+def _tune_collector() -> None:
+    """Keep the collector away from start-up objects and from short bursts.
+
+    Source: the measured effect on tail latency in docs/performance.md, "Garbage collection".
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)

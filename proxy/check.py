@@ -1,0 +1,236 @@
+"""Judge without generating (wire W-35): the same view, plan and stages as a real exchange, no model call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from proxy.call import Call, Progress
+from proxy.line import without_spans
+from proxy.plan import StagePlan
+from proxy.prepare import Arrival, plan_for
+from proxy.redact import RedactionImpossible, redact_body
+from proxy.runtime import Runtime
+from proxy.stages import StageResult, run_stage
+from proxy.wire.body import refuse_forbidden, take_guardrails
+from proxy.wire.chat import CHAT
+from proxy.wire.errors import invalid
+from proxy.wire.segments import as_list
+from supervisors.types import Exchange
+
+_FIELDS = frozenset({"stage", "model", "messages", "reply", "input", "tools", "policy", "dry_run", "guardrails"})
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRequest:
+    """What to judge.
+
+    Args:
+        stages: input, output or both.
+        model: model whose policies apply.
+        request: chat body made of the messages given.
+        replies: assistant messages to judge on output.
+        policy: apply this policy alone, None for all that match.
+        dry_run: only say who would run.
+    """
+
+    stages: tuple[str, ...]
+    model: str
+    request: dict[str, Any]
+    replies: list[Any]
+    policy: str | None
+    dry_run: bool
+
+
+def read_check(body: dict[str, Any]) -> CheckRequest:
+    """Read the body of `/v1/guardrails/check`.
+
+    Raises:
+        RequestError: 400 with the path of the field.
+    """
+    refuse_forbidden(body)
+    for key in body:
+        if key not in _FIELDS:
+            raise invalid(f"Unknown field {key[:64]!r}; known are: {', '.join(sorted(_FIELDS))}.", key)
+    stage = body.get("stage", "input")
+    if stage not in ("input", "output", "both"):
+        raise invalid("'stage' must be input, output or both.", "stage")
+    model = body.get("model", "*")
+    policy = body.get("policy")
+    if not isinstance(model, str) or not (policy is None or isinstance(policy, str)):
+        raise invalid("'model' and 'policy' are names.", "model")
+    request = _request_of(body)
+    reply = body.get("reply")
+    replies = as_list(reply) or ([reply] if reply is not None else [])
+    if stage != "input" and not replies:
+        raise invalid("The output stage needs 'reply': a message or a list of messages.", "reply")
+    stages = ("input", "output") if stage == "both" else (stage,)
+    return CheckRequest(stages, model, request, replies, policy, body.get("dry_run") is True)
+
+
+def _request_of(body: Mapping[str, Any]) -> dict[str, Any]:
+    text = body.get("input")
+    messages = body.get("messages")
+    if (text is None) == (messages is None):
+        raise invalid("Give either 'messages' or 'input'.", "messages")
+    if text is not None and not isinstance(text, str):
+        raise invalid("'input' must be a string.", "input")
+    request: dict[str, Any] = {"messages": messages if text is None else [{"role": "user", "content": text}]}
+    if "tools" in body:
+        request["tools"] = body["tools"]
+    return request
+
+
+async def run_check(runtime: Runtime, arrival: Arrival, body: dict[str, Any]) -> dict[str, Any]:
+    """Judge and return the reply of the route; the exchange is recorded with kind ``check``."""
+    asked = take_guardrails(body)
+    wanted = read_check(body)
+    catalogue = runtime.catalogue
+    plan = plan_for(arrival, wanted.model, asked, catalogue)
+    if wanted.policy is not None:
+        plan = catalogue.planner.plan_only(wanted.policy)
+    call = Call(
+        id=arrival.id,
+        request_id=arrival.request_id,
+        adapter=CHAT,
+        body=wanted.request,
+        stream=False,
+        model=wanted.model,
+        upstream="",
+        plan=plan,
+        version=runtime.version,
+        key_id=arrival.caller.key_id,
+        task=None,
+        started=arrival.started,
+        clock=arrival.clock,
+        kind="check",
+        stages=tuple(["input" if stage == "input" else "output" for stage in wanted.stages]),
+    )
+    progress = Progress(request=CHAT.request_segments(wanted.request))
+    reply = {"choices": [{"index": i, "message": message} for i, message in enumerate(wanted.replies)]}
+    if wanted.dry_run:
+        return _dry_run(call)
+    if "input" in wanted.stages:
+        exchange = Exchange(call.id, call.model, "input", progress.request)
+        progress.input = await _judge(runtime, plan.input, wanted.request, exchange)
+    if "output" in wanted.stages:
+        turn = progress.request[-1].turn + 1
+        progress.replies = CHAT.reply_segments(reply, turn)
+        for choice, segments in progress.replies.items():
+            exchange = Exchange(call.id, call.model, "output", progress.request, segments, choice)
+            progress.outputs.append(await _judge(runtime, plan.output, reply, exchange))
+    results = [progress.input, *progress.outputs]
+    _settle(runtime, call, progress, results)
+    return _reply(call, results, wanted, reply, arrival)
+
+
+async def _judge(runtime: Runtime, plan: StagePlan, body: dict[str, Any], exchange: Exchange) -> StageResult:
+    open_context = runtime.open_contexts()
+    named = (*plan.blocking, *plan.parallel, *plan.shadow)
+    result = await run_stage(plan, named, exchange, open_context(plan.timeout_s))
+    if result.action == "redact":
+        try:
+            redact_body(body, result.spans)
+        except RedactionImpossible:
+            return without_spans(plan, result)
+    return result
+
+
+def _settle(runtime: Runtime, call: Call, progress: Progress, results: Sequence[StageResult]) -> None:
+    progress.status = 200
+    if any(result.blocked for result in results):
+        progress.outcome = "blocked_input" if progress.input.blocked else "blocked_output"
+    progress.settle(call)
+    runtime.sinks.record(call, progress)
+
+
+def _reply(
+    call: Call,
+    results: Sequence[StageResult],
+    wanted: CheckRequest,
+    reply: dict[str, Any],
+    arrival: Arrival,
+) -> dict[str, Any]:
+    actions = {result.action for result in results}
+    status = "blocked" if "block" in actions else "modified" if "redact" in actions else "passed"
+    reasons = [result.reason for result in results if result.blocked]
+    shown: dict[str, Any] = {
+        "id": call.id,
+        "object": "guardrail.check",
+        "status": status,
+        "reason": ("unsafe" if "unsafe" in reasons else "unknown") if reasons else None,
+        "policy": {"names": list(call.plan.policies), "version": call.version},
+        "decisions": [
+            {
+                "stage": made.stage,
+                "choice": made.choice,
+                "flagged": made.flagged,
+                "blocked": made.blocked,
+                "redacted": made.redacted,
+            }
+            for result in results
+            for made in result.decisions
+        ],
+        "verdicts": [row for result in results for row in _verdicts(result, admin=arrival.caller.admin)],
+    }
+    if status == "modified":
+        shown["messages"] = wanted.request["messages"]
+        if wanted.replies:
+            shown["reply"] = [choice["message"] for choice in cast("list[dict[str, Any]]", reply["choices"])]
+    return shown
+
+
+def _verdicts(result: StageResult, *, admin: bool) -> list[dict[str, Any]]:
+    """Return the verdicts; scores and details only for admin keys: they are an oracle for attackers."""
+    rows: list[dict[str, Any]] = []
+    for found in result.assessments:
+        verdict = found.verdict
+        row: dict[str, Any] = {
+            "supervisor": found.supervisor,
+            "stage": "input" if result.choice is None else "output",
+            "choice": result.choice,
+            "label": verdict.label.value,
+            "cause": verdict.cause.value if verdict.cause else None,
+            "categories": list(verdict.categories),
+            "seconds": round(found.seconds, 6),
+        }
+        if admin:
+            row |= {"score": verdict.score, "detail": verdict.detail, "transform": verdict.transform}
+        rows.append(row)
+    return rows
+
+
+def _dry_run(call: Call) -> dict[str, Any]:
+    return {
+        "id": call.id,
+        "object": "guardrail.check",
+        "status": "passed",
+        "reason": None,
+        "policy": {"names": list(call.plan.policies), "version": call.version},
+        "would_run": explain_plan(call),
+        "decisions": [],
+        "verdicts": [],
+    }
+
+
+def explain_plan(call: Call) -> list[dict[str, Any]]:
+    """Return who would run, where and why: for `dry_run` and the `explain` command."""
+    rows: list[dict[str, Any]] = []
+    for plan in (call.plan.input, call.plan.output):
+        for mode, named in (("blocking", plan.blocking), ("parallel", plan.parallel), ("shadow", plan.shadow)):
+            for name, _ in named:
+                rule = plan.rules[name]
+                rows.append(
+                    {
+                        "supervisor": name,
+                        "stage": plan.stage,
+                        "mode": mode,
+                        "policies": list(rule.policies),
+                        "on_unsafe": rule.on_unsafe,
+                        "on_unknown": rule.on_unknown.model_dump(exclude_none=True),
+                        "on_scope": dict(rule.on_scope),
+                        "timeout_s": plan.timeout_s,
+                    }
+                )
+    return rows

@@ -1,0 +1,92 @@
+"""What `validate` and `serve` look for beyond the schema: settings that cannot work together, and coverage gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from proxy.config import Config
+from proxy.plan import OPAQUE
+from proxy.policy import Policy, StagePolicy
+from supervisors.ask import judged_stages, stream_capability
+from supervisors.types import Stage, Supervisor
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One problem or warning.
+
+    Args:
+        severity: an error keeps the proxy from starting; a warning does not.
+        path: setting it is about.
+        message: what is wrong and what would be right.
+    """
+
+    severity: Literal["error", "warning"]
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.path}: {self.message}"
+
+
+def check_config(config: Config) -> list[Finding]:
+    """Return every finding, errors first."""
+    found = list(_check_all(config))
+    return sorted(found, key=lambda finding: finding.severity)
+
+
+def _check_all(config: Config) -> Iterator[Finding]:
+    if OPAQUE in config.supervisors:
+        yield Finding("error", f"supervisors.{OPAQUE}", "this name is reserved for the built-in check of on_opaque")
+    if not config.policies:
+        yield Finding("warning", "policies", "no policy: everything passes unjudged")
+    for name, policy in config.policies.items():
+        yield from _check_policy(f"policies.{name}", policy, config.supervisors)
+    if not config.keys and config.server.host not in ("127.0.0.1", "::1", "localhost"):
+        message = f"{config.server.host} is not loopback and no key is configured; add keys or listen on 127.0.0.1"
+        yield Finding("error", "server.host", message)
+
+
+def _check_policy(path: str, policy: Policy, supervisors: Mapping[str, Supervisor]) -> Iterator[Finding]:
+    if not any((policy.input.forced, policy.input.optional, policy.output.forced, policy.output.optional)):
+        yield Finding("warning", path, "an empty policy lets everything through")
+    if policy.input.mode == "parallel" and policy.input.unsafe_action == "redact":
+        message = "redact is impossible in parallel mode: the model has the text already; use mode blocking"
+        yield Finding("error", f"{path}.input.on_unsafe", message)
+    for stage, settings in (("input", policy.input), ("output", policy.output)):
+        yield from _check_stage(f"{path}.{stage}", "input" if stage == "input" else "output", settings, supervisors)
+    yield from _check_streams(path, policy, supervisors)
+
+
+def _check_stage(
+    path: str, stage: Stage, settings: StagePolicy, supervisors: Mapping[str, Supervisor]
+) -> Iterator[Finding]:
+    for name in (*settings.forced, *settings.optional):
+        supervisor = supervisors[name]
+        if stage not in judged_stages(supervisor):
+            served = " and ".join(sorted(judged_stages(supervisor)))
+            yield Finding("error", path, f"{name} judges {served} only and cannot serve the {stage} stage")
+        own: float | None = getattr(supervisor, "timeout_s", None)
+        if own is not None and own > settings.timeout_s:
+            message = f"{name} may take {own:g} s but the stage ends after {settings.timeout_s:g} s"
+            yield Finding("error", f"{path}.timeout_s", message)
+    if settings.mode == "shadow":
+        return
+    if settings.forced and settings.unknown_policy.default == "log":
+        yield Finding("warning", f"{path}.on_unknown", "a failed supervisor lets the exchange pass (on_unknown: log)")
+
+
+def _check_streams(path: str, policy: Policy, supervisors: Mapping[str, Supervisor]) -> Iterator[Finding]:
+    stream = policy.output.stream
+    for name in (*policy.output.forced, *policy.output.optional):
+        supervisor = supervisors[name]
+        capability = stream_capability(supervisor)
+        if capability == "final" and stream.on_unstreamable == "refuse" and stream.mode in ("window", "sentence"):
+            message = f"{name} judges whole replies only; use mode hold, or on_unstreamable: hold"
+            yield Finding("error", f"{path}.output.stream.mode", message)
+        longest = getattr(supervisor, "holdback_chars", None)
+        if capability == "incremental" and longest is not None and longest() > stream.overlap_chars:
+            message = f"{name} needs an overlap of {longest()} characters, {stream.overlap_chars} are configured"
+            yield Finding("error", f"{path}.output.stream.overlap_chars", message)

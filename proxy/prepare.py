@@ -1,0 +1,155 @@
+"""From headers and a parsed body to a `Call`: model look-up, caps, added supervisors, the merged plan."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from secrets import token_hex
+from time import perf_counter
+from typing import Any
+
+from proxy.call import Call
+from proxy.config import LimitsConfig, ModelConfig
+from proxy.keys import Caller
+from proxy.plan import Plan, Planner, Request
+from proxy.wire.adapter import Adapter
+from proxy.wire.body import refuse_forbidden, take_bool, take_guardrails
+from proxy.wire.errors import RequestError, invalid
+
+
+def new_id() -> str:
+    """Return a unique, time-sortable record id: 12 hex digits of milliseconds, 16 random ones."""
+    return f"{time.time_ns() // 1_000_000:012x}{token_hex(8)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A judged request before its body is understood.
+
+    Args:
+        id: id of the record to be.
+        request_id: value of `x-request-id`.
+        adapter: route family.
+        caller: who is asking.
+        headers: lower-case request headers.
+        started: seconds since the epoch.
+        clock: `perf_counter` at the start.
+    """
+
+    id: str
+    request_id: str
+    adapter: Adapter
+    caller: Caller
+    headers: Mapping[str, str]
+    started: float
+    clock: float
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """What requests are checked against.
+
+    Args:
+        models: served models by name; ``*`` serves every name.
+        planner: merges policies.
+        limits: caps.
+        tasks: words that `x-guardrail-task` may carry.
+        version: config version.
+    """
+
+    models: Mapping[str, ModelConfig]
+    planner: Planner
+    limits: LimitsConfig
+    tasks: Sequence[str]
+    version: str
+
+
+def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue) -> Call:
+    """Return the call; edits `body`: our own fields are removed, the model is the upstream's.
+
+    Raises:
+        RequestError: 400, 403 or 404 with the path of the field.
+    """
+    refuse_forbidden(body)
+    model, served = find_model(body, arrival.caller, catalogue.models)
+    stream = take_bool(body, "stream")
+    check_caps(body, arrival.adapter, catalogue.limits)
+    asked = _asked(body, arrival.headers)
+    if served.model is not None:
+        body["model"] = served.model
+    return Call(
+        id=arrival.id,
+        request_id=arrival.request_id,
+        adapter=arrival.adapter,
+        body=body,
+        stream=stream,
+        model=model,
+        upstream=served.upstream,
+        plan=plan_for(arrival, model, asked, catalogue),
+        version=catalogue.version,
+        key_id=arrival.caller.key_id,
+        task=read_task(arrival.headers, catalogue.tasks),
+        started=arrival.started,
+        clock=arrival.clock,
+        headers=tuple(arrival.headers.items()),
+    )
+
+
+def arrive(adapter: Adapter, caller: Caller, headers: Mapping[str, str], record_id: str, request_id: str) -> Arrival:
+    """Return an arrival stamped with the time of now."""
+    return Arrival(record_id, request_id, adapter, caller, headers, time.time(), perf_counter())
+
+
+def plan_for(arrival: Arrival, model: str, asked: tuple[str, ...] | None, catalogue: Catalogue) -> Plan:
+    """Return the merged plan of this caller, model and route."""
+    name = model if model in catalogue.models else "*"
+    caller = arrival.caller
+    return catalogue.planner.plan(Request(name, caller.name, arrival.adapter.route, caller.tags, asked))
+
+
+def find_model(body: Mapping[str, Any], caller: Caller, models: Mapping[str, ModelConfig]) -> tuple[str, ModelConfig]:
+    """Return the model asked for and how it is served.
+
+    Raises:
+        RequestError: 400 when the field is missing, 403 when the key may not use it, 404 when nobody serves it.
+    """
+    model = body.get("model")
+    if not isinstance(model, str) or not model:
+        raise invalid("'model' must be the name of a model, see GET /v1/models.", "model")
+    served = models.get(model) or models.get("*")
+    if served is None:
+        msg = f"The model {model[:100]!r} is not served here; GET /v1/models lists those that are."
+        raise RequestError(404, "model_not_found", msg, param="model")
+    caller.allow_model(model)
+    return model, served
+
+
+def check_caps(body: Mapping[str, Any], adapter: Adapter, limits: LimitsConfig) -> None:
+    """Raise 400 when the caller asks for more choices or tokens than the proxy allows (X-07)."""
+    count = adapter.choice_count(body)
+    if count > limits.max_choices:
+        raise invalid(f"'n' is {count}; at most {limits.max_choices} choices are allowed.", "n")
+    if limits.max_tokens is None:
+        return
+    for name in ("max_tokens", "max_completion_tokens"):
+        wanted = body.get(name)
+        if isinstance(wanted, int) and wanted > limits.max_tokens:
+            raise invalid(f"{name!r} is {wanted}; at most {limits.max_tokens} tokens are allowed.", name)
+
+
+def read_task(headers: Mapping[str, str], tasks: Sequence[str]) -> str | None:
+    """Return the caller's task tag if it is a configured word, ``other`` if it is not."""
+    word = headers.get("x-guardrail-task")
+    if word is None:
+        return None
+    return word if word in tasks else "other"
+
+
+def _asked(body: dict[str, Any], headers: Mapping[str, str]) -> tuple[str, ...] | None:
+    in_body = take_guardrails(body)
+    header = headers.get("x-guardrail-add")
+    if header is None:
+        return in_body
+    names = [name.strip() for name in header.split(",") if name.strip()]
+    return tuple(dict.fromkeys([*(in_body or ()), *names]))

@@ -1,0 +1,207 @@
+"""Everything one config version needs to serve: built once, entered once, closed when its last request has ended."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from secrets import token_bytes
+from typing import Any, cast
+
+from proxy.checks import check_config
+from proxy.config import Config, LocalUpstreamConfig, UpstreamConfig, config_version
+from proxy.keeping import Keeper
+from proxy.keys import Keyring
+from proxy.local import LocalSettings, start_local
+from proxy.metrics import Metrics
+from proxy.pipeline import Pipeline
+from proxy.plan import OPAQUE, Planner, policy_rules
+from proxy.ports import Model, Settings
+from proxy.prepare import Catalogue
+from proxy.sinks import JournalSinks
+from proxy.store.protocol import Journal
+from proxy.store.rules import Archive, Labels
+from proxy.upstream import Upstream, UpstreamSettings
+from proxy.wire.chat import CHAT
+from supervisors.chat import Budget, ChatService, ChatSettings
+from supervisors.errors import ConfigError
+from supervisors.transport import HttpClient, TransportLimits
+from supervisors.types import Context, Endpoint, Supervisor
+
+log = logging.getLogger(__name__)
+
+CHECK_ROUTE = "/v1/guardrails/check"
+ROUTES = frozenset({CHAT.route, "/v1/models", "/v1/guardrails", CHECK_ROUTE, "/v1/decisions", "/metrics", "/health"})
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """What requests of one config version use.
+
+    Args:
+        config: as validated.
+        version: its digest.
+        keyring: callers.
+        catalogue: models, policies, caps.
+        models: model servers by configured name.
+        pipeline: the line.
+        sinks: journal and shadow queue.
+        chat: model calls of supervisors.
+        open_contexts: makes, for one exchange, the function that opens a context of so many seconds.
+    """
+
+    config: Config
+    version: str
+    keyring: Keyring
+    catalogue: Catalogue
+    models: Mapping[str, Model]
+    pipeline: Pipeline
+    sinks: JournalSinks
+    chat: ChatService
+    open_contexts: Callable[[], Callable[[float], Context]]
+
+
+@asynccontextmanager
+async def open_runtime(config: Config, journal: Journal, metrics: Metrics) -> AsyncGenerator[Runtime]:
+    """Build clients, warm supervisors, archive the config, and close everything at the end.
+
+    Raises:
+        ConfigError: settings that cannot work together, or something a supervisor needs is missing.
+    """
+    refuse_errors(config)
+    version = config_version(config)
+    async with AsyncExitStack() as stack:
+        addresses: dict[str, UpstreamSettings] = {}
+        for name, settings in config.upstreams.items():
+            addresses[name] = await _address(stack, name, settings, config)
+        models = {name: Upstream(address) for name, address in addresses.items()}
+        for model in models.values():
+            stack.push_async_callback(model.aclose)
+        for supervisor in config.supervisors.values():
+            if hasattr(supervisor, "__aenter__"):
+                await stack.enter_async_context(cast("AbstractAsyncContextManager[Any]", supervisor))
+        chat = await _open_chat(stack, config, addresses)
+        opener = _context_opener(chat, config)
+        keeper = Keeper(config.journal.input, config.journal.output, _hmac_key(config))
+        sinks = JournalSinks(journal, keeper, opener())
+        labels = declared_labels(config)
+        await journal.archive_config(version, _archive(config, labels).to_text())
+        metrics.declare(version, labels)
+        line_settings = Settings(config.expose, config.limits.request_timeout_s, opener)
+        planner = Planner(config.policies, config.supervisors)
+        catalogue = Catalogue(config.served_models(), planner, config.limits, config.tasks, version)
+        pipeline = Pipeline(line_settings, sinks)
+        keyring = Keyring(config.keys)
+        yield Runtime(config, version, keyring, catalogue, models, pipeline, sinks, chat, opener)
+
+
+def refuse_errors(config: Config) -> None:
+    """Raise `ConfigError` with one line a problem; warnings go to the log."""
+    findings = check_config(config)
+    for finding in findings:
+        if finding.severity == "warning":
+            log.warning("configuration warning", extra={"setting": finding.path, "problem": finding.message})
+    errors = [f"{finding.path}: {finding.message}" for finding in findings if finding.severity == "error"]
+    if errors:
+        raise ConfigError("\n".join(errors))
+
+
+async def _address(
+    stack: AsyncExitStack, name: str, settings: UpstreamConfig | LocalUpstreamConfig, config: Config
+) -> UpstreamSettings:
+    max_reply = config.limits.max_reply_bytes
+    if isinstance(settings, LocalUpstreamConfig):
+        local = LocalSettings(settings.model, settings.path, settings.n_ctx, settings.slots, settings.threads)
+        server = await start_local(local)
+        stack.push_async_callback(server.aclose)
+        return UpstreamSettings(
+            server.url,
+            server.api_key,
+            idle_s=settings.idle_timeout_s,
+            timeout_s=settings.timeout_s,
+            max_reply_bytes=max_reply,
+        )
+    try:
+        return UpstreamSettings(
+            base_url=settings.base_url,
+            api_key=settings.api_key.value if settings.api_key else None,
+            vendor=settings.vendor,
+            connect_s=settings.connect_timeout_s,
+            idle_s=settings.idle_timeout_s,
+            timeout_s=settings.timeout_s,
+            retries=settings.retries,
+            forward_headers=settings.forward_headers,
+            extra_headers=tuple(settings.headers.items()),
+            max_connections=settings.max_connections,
+            max_reply_bytes=max_reply,
+            proxy=settings.proxy.value if settings.proxy else None,
+            allow_link_local=settings.allow_link_local,
+        )
+    except ConfigError as error:
+        message = str(error).removeprefix(f"{error.path}: ")
+        raise ConfigError(message, f"upstreams.{name}.{error.path}") from error
+
+
+async def _open_chat(stack: AsyncExitStack, config: Config, addresses: Mapping[str, UpstreamSettings]) -> ChatService:
+    client = HttpClient(TransportLimits(read_s=600.0))
+    stack.push_async_callback(client.aclose)
+    served = config.served_models()
+
+    def resolve(endpoint: Endpoint) -> Endpoint:
+        if endpoint.url is not None:
+            return endpoint
+        model = served.get(endpoint.model) or served.get("*")
+        if model is None:
+            return endpoint
+        address = addresses[model.upstream]
+        return Endpoint(model.model or endpoint.model, address.base_url, address.api_key, address.vendor)
+
+    settings = ChatSettings(max_concurrency=config.limits.judge_concurrency)
+    return ChatService(client, settings, resolve=resolve)
+
+
+def _context_opener(chat: ChatService, config: Config) -> Callable[[], Callable[[float], Context]]:
+    calls = config.limits.judge_calls_per_request
+
+    def open_contexts() -> Callable[[float], Context]:
+        budget = Budget(calls)
+
+        def open_context(timeout_s: float) -> Context:
+            return chat.context(timeout_s, budget)
+
+        return open_context
+
+    return open_contexts
+
+
+def _hmac_key(config: Config) -> bytes:
+    """Return the key of the digests; without a configured one, equal texts can be matched within one start only."""
+    secret = config.journal.hmac_key
+    return secret.value.encode() if secret is not None else token_bytes(32)
+
+
+def declared_labels(config: Config) -> Labels:
+    """Return the names that metric labels may take (O-17)."""
+    names = [full for name, supervisor in config.supervisors.items() for full in full_names(name, supervisor)]
+    return Labels(
+        models=frozenset(name for name in config.served_models() if name != "*"),
+        supervisors=frozenset([*names, OPAQUE]),
+        policies=frozenset(config.policies),
+        upstreams=frozenset(config.upstreams),
+        routes=ROUTES,
+    )
+
+
+def full_names(name: str, supervisor: Supervisor) -> list[str]:
+    """Return the name and those of all members below, as ``panel/a``."""
+    names = [name]
+    members: object = getattr(supervisor, "nested", None)
+    if isinstance(members, Mapping):
+        for member, inner in cast("Mapping[str, Supervisor]", members).items():
+            names += full_names(f"{name}/{member}", inner)
+    return names
+
+
+def _archive(config: Config, labels: Labels) -> Archive:
+    return Archive({name: policy_rules(name, policy) for name, policy in config.policies.items()}, labels)

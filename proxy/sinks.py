@@ -1,0 +1,125 @@
+"""Where the facts of an exchange go: through the shadow supervisors, if any, into the journal.
+
+Metrics are counted by the journal's writer from the very record it has stored, so the two cannot disagree.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from proxy.call import Call, Progress, to_record
+from proxy.keeping import Keeper
+from proxy.plan import StagePlan
+from proxy.record import SHADOW_DROPPED, Record
+from proxy.stages import StageResult, merge_results, never, run_stage
+from proxy.store.protocol import Journal
+from supervisors.errors import StoreError
+from supervisors.types import Assessment, Cause, Context, Exchange, unknown
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    call: Call
+    progress: Progress
+
+
+class JournalSinks:
+    """Record exchanges; those with shadow supervisors after their shadow verdicts.
+
+    Args:
+        journal: takes the records.
+        keeper: decides what of the text is kept.
+        open_context: makes the context of a shadow stage from its seconds.
+        max_shadow: exchanges waiting for shadow verdicts; beyond that they are dropped and counted.
+    """
+
+    def __init__(
+        self, journal: Journal, keeper: Keeper, open_context: Callable[[float], Context], max_shadow: int = 1000
+    ) -> None:
+        self._journal = journal
+        self._keeper = keeper
+        self._open_context = open_context
+        self._queue: asyncio.Queue[_Job] = asyncio.Queue(max_shadow)
+
+    def ready(self) -> bool:
+        """Say whether a record would be accepted now."""
+        return self._journal.healthy
+
+    def finish(self, call: Call, progress: Progress) -> None:
+        """Record the exchange, or queue it for its shadow supervisors first.
+
+        Raises:
+            StoreError: the journal does not take the record.
+        """
+        plan = call.plan
+        if not plan.input.shadow and not plan.output.shadow:
+            self._accept(call, progress)
+            return
+        if progress.cancelled or not progress.called:
+            self._accept(call, progress)
+            return
+        try:
+            self._queue.put_nowait(_Job(call, progress))
+        except asyncio.QueueFull:
+            _drop(plan.input, progress)
+            _drop(plan.output, progress)
+            progress.settle(call)
+            self._accept(call, progress)
+
+    def record(self, call: Call, progress: Progress) -> None:
+        """Record an exchange whose shadow supervisors, if any, have run already."""
+        self._accept(call, progress)
+
+    def refuse(self, record: Record) -> None:
+        """Record an exchange that failed before judging (O-13)."""
+        self._journal.accept(record)
+
+    def _accept(self, call: Call, progress: Progress) -> None:
+        self._journal.accept(to_record(call, progress, self._keeper.keep(progress)))
+
+    async def run_shadow(self) -> None:
+        """Judge queued exchanges, one after another, until cancelled; what is left then is recorded as skipped."""
+        try:
+            while True:
+                await self._judge(await self._queue.get())
+        finally:
+            while not self._queue.empty():
+                self._settle(self._queue.get_nowait())
+
+    async def _judge(self, job: _Job) -> None:
+        call, progress = job.call, job.progress
+        inputs = Exchange(call.id, call.model, "input", progress.request)
+        progress.input = merge_results(progress.input, await self._run(call.plan.input, inputs))
+        if call.plan.output.shadow:
+            outputs = {result.choice: result for result in progress.outputs}
+            for choice, reply in progress.replies.items():
+                exchange = Exchange(call.id, call.model, "output", progress.request, reply, choice)
+                before = outputs.get(choice, StageResult(choice))
+                outputs[choice] = merge_results(before, await self._run(call.plan.output, exchange))
+            progress.outputs = list(outputs.values())
+        self._settle(job)
+
+    async def _run(self, plan: StagePlan, exchange: Exchange) -> StageResult:
+        return await run_stage(plan, plan.shadow, exchange, self._open_context(plan.timeout_s), never)
+
+    def _settle(self, job: _Job) -> None:
+        job.progress.settle(job.call)
+        with suppress(StoreError):  # the writer has logged and counted its failure; the reply has long left
+            self._accept(job.call, job.progress)
+
+
+def _drop(plan: StagePlan, progress: Progress) -> None:
+    dropped = [Assessment(name, unknown(Cause.SKIPPED, detail=SHADOW_DROPPED)) for name, _ in plan.shadow]
+    if not dropped:
+        return
+    if plan.stage == "input":
+        progress.input = merge_results(progress.input, StageResult(None, tuple(dropped)))
+    else:
+        known = progress.outputs or [StageResult(choice) for choice in progress.replies]
+        progress.outputs = [merge_results(one, StageResult(one.choice, tuple(dropped))) for one in known]
