@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
@@ -141,7 +141,7 @@ async def complete_with_vendor(call: VendorCall) -> dict[str, Any]:
         raise translate(error) from None  # litellm's messages carry URLs and bodies
 
 
-async def stream_from_vendor(call: VendorCall) -> AsyncIterator[dict[str, Any]]:
+async def stream_from_vendor(call: VendorCall) -> AsyncGenerator[dict[str, Any]]:
     """Yield the chunks of a streamed reply in OpenAI form.
 
     Raises:

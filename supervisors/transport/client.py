@@ -52,7 +52,7 @@ class HttpClient:
     ) -> None:
         self._max_reply_bytes = limits.max_reply_bytes
         self._proxy = None if proxy is None else Proxy.from_url(proxy)
-        dialer = Dialer(limits, tls or ssl.create_default_context(), self._proxy, allow_link_local)
+        dialer = Dialer(limits, tls or _default_tls(), self._proxy, allow_link_local)
         self._pool = Pool(dialer, limits.max_connections)
 
     async def __aenter__(self) -> Self:
@@ -120,17 +120,30 @@ class HttpStream:
         self.headers: Headers = ()
 
     async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    async def open(self) -> None:
+        """Send the request and wait for the head of the reply; `close` must follow (the context does both).
+
+        Raises:
+            TransportError: no reply came.
+        """
         lease = self._lease = await self._pool.open(self._outgoing)
         try:
             self.headers, self._decoder = _read_head(lease.connection)
         except TransportError:
+            self._lease = None
             lease.release(usable=False)
             raise
         lease.connection.set_deadline(None)
         self.status = lease.connection.status
-        return self
 
-    async def __aexit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Keep the connection if the reply was read to its end, close it at once otherwise."""
         if self._lease is not None:
             self._lease.release(usable=self._lease.connection.drained)
             self._lease = None
@@ -151,25 +164,33 @@ class HttpStream:
             self._decoder.check_complete()
         raise StopAsyncIteration
 
-    async def read_all(self, max_bytes: int) -> bytes:
-        """Return the rest of the body, for replies that turn out not to be a stream.
+    async def read_reply(self, max_bytes: int) -> HttpReply:
+        """Return the reply with the rest of its body as a whole, for one that turns out not to be a stream.
+
+        Args:
+            max_bytes: where to stop; what follows is not read.
 
         Raises:
-            TransportError: fault ``too_large``, or any other on the way.
+            TransportError: the body broke off before.
         """
         parts: list[bytes] = []
         size = 0
         async for chunk in self:
             parts.append(chunk)
             size += len(chunk)
-            if size > max_bytes:
-                msg = f"the reply is larger than {max_bytes} bytes"
-                raise TransportError(msg, "too_large", sent=True)
-        return b"".join(parts)
+            if size >= max_bytes:
+                break
+        return HttpReply(self.status, self.headers, b"".join(parts)[:max_bytes])
 
     def header(self, name: str) -> str | None:
         """Return the first value of a header."""
         return find_header(self.headers, name)
+
+
+def _default_tls() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
 
 
 def _read_head(connection: Connection) -> tuple[Headers, Decoder | None]:

@@ -57,6 +57,7 @@ class Connection(asyncio.Protocol):
         self._parts: list[bytes] = []
         self._buffered = 0
         self._head_bytes = 0
+        self._unparsed_bytes = 0
         self._whole = False
         self._max_bytes = 0
         self._bodyless = False
@@ -110,10 +111,10 @@ class Connection(asyncio.Protocol):
         Raises:
             TransportError: the exchange failed.
         """
-        while not self.complete:
+        while not self.complete and self.error is None:
             await self._wait()
-            if self.error is not None:
-                raise self.error
+        if self.error is not None:
+            raise self.error
         return b"".join(self._parts) if len(self._parts) != 1 else self._parts[0]
 
     async def read(self) -> bytes:
@@ -211,14 +212,14 @@ class Connection(asyncio.Protocol):
 
     def _parse(self, data: bytes) -> None:
         if not self.head_done:
-            self._head_bytes += len(data)
+            self._unparsed_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             self._fail("the peer switched protocols", "protocol")
         except httptools.HttpParserError:
             self._fail("the reply is not HTTP/1.1", "protocol")
-        if not self.head_done and self._head_bytes > _MAX_HEAD_BYTES:
+        if self._head_bytes > _MAX_HEAD_BYTES or (not self.head_done and self._unparsed_bytes > _MAX_HEAD_BYTES):
             self._fail("the reply's headers are larger than 64 KiB", "protocol")
 
     def eof_received(self) -> None:
@@ -261,6 +262,7 @@ class Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Collect one header."""
+        self._head_bytes += len(name) + len(value)
         self.headers.append((name.decode("latin-1").lower(), value.decode("latin-1")))
 
     def on_headers_complete(self) -> None:

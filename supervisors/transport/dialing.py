@@ -66,6 +66,7 @@ class Dialer:
             async with asyncio.timeout(self.limits.connect_s):
                 if self.proxy is None:
                     return await self._dial_direct(target, secure=target.secure)
+                self._check_literal(target.host)  # a name is resolved by the proxy, which has its own rules
                 connection = await self._dial_direct(self.proxy.target, secure=False, checked=False)
                 return await self._tunnel(connection, target, self.proxy) if target.secure else connection
         except TimeoutError:
@@ -74,7 +75,7 @@ class Dialer:
         except ssl.SSLError:
             msg = "the TLS handshake failed"
             raise TransportError(msg, "connect") from None
-        except (OSError, UnicodeError):
+        except (OSError, ValueError):  # ValueError: a host that is no name and no address
             msg = "no connection could be made"
             raise TransportError(msg, "connect") from None
 
@@ -102,6 +103,12 @@ class Dialer:
                 if position == len(addresses):
                     raise
         raise AssertionError
+
+    def _check_literal(self, host: str) -> None:
+        literal = host[:1].isdigit() or ":" in host
+        if literal and not self.allow_link_local and is_forbidden(host):
+            msg = "the host has no address that may be called"
+            raise TransportError(msg, "connect")
 
     @staticmethod
     async def _resolve(host: str, port: int) -> list[str]:

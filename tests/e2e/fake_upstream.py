@@ -185,7 +185,8 @@ class FakeUpstream:
     async def __aexit__(self, *_: object) -> None:
         if self._server is not None:
             self._server.close()
-            self.close_connections()
+            for writer in list(self._writers):
+                writer.transport.abort()
             if self._handlers:
                 await asyncio.wait(self._handlers, timeout=5)
             await self._server.wait_closed()
@@ -241,8 +242,10 @@ class FakeUpstream:
         finally:
             self.open_connections -= 1
             self._writers.discard(writer)
-            self._handlers.discard(handler)
             writer.close()
+            with contextlib.suppress(ConnectionError, ssl.SSLError):
+                await writer.wait_closed()
+            self._handlers.discard(handler)
 
     async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> bool:
         received = await _read_request(reader, number)

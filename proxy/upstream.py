@@ -1,0 +1,322 @@
+"""The proxy's client of model servers: whole replies and streams, retries, errors in our words, filtered headers."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+import orjson
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
+
+from proxy.upstream_errors import RetryableError, from_chat, from_reply, from_transport, protocol_error, timeout_error
+from proxy.upstream_headers import check_request_header, to_caller, to_upstream
+from supervisors.chat.vendors import Route, VendorCall, complete_with_vendor, stream_from_vendor
+from supervisors.errors import ChatError, ConfigError, ReplyError, UpstreamError
+from supervisors.transport import (
+    Headers,
+    HttpClient,
+    HttpRequest,
+    HttpStream,
+    TransportError,
+    TransportLimits,
+    check_base_url,
+)
+
+T = TypeVar("T")
+
+_MAX_ERROR_BYTES = 64 * 1024
+_FIRST_WAIT_S = 0.1
+_LONGEST_WAIT_S = 2.0
+_VENDOR_ROUTES: Mapping[str, Route] = {
+    "/chat/completions": "chat",
+    "/completions": "completions",
+    "/embeddings": "embeddings",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamSettings:
+    """Where a model server is and how it is treated. Checked when it is made.
+
+    Args:
+        base_url: up to and including ``/v1``; may be None for a vendor other than ``openai``.
+        api_key: secret value, or None.
+        vendor: ``openai`` for every server that speaks OpenAI's protocol; ``anthropic`` serves ``/messages`` natively;
+            everything else goes through litellm.
+        connect_s: longest time to connect.
+        idle_s: longest silence of the upstream, in bytes: a stream that keeps sending is never cut.
+        timeout_s: longest time of a whole reply, and until a stream begins.
+        retries: further attempts after a connect error. A server that is loading is asked until the deadline.
+        forward_headers: request headers of the caller that are passed on; None gives the defaults of W-17.
+        extra_headers: fixed headers sent with every request.
+        max_connections: open connections.
+        max_reply_bytes: largest whole reply.
+        proxy: ``http://[user:password@]host:port``, or None.
+        allow_link_local: permit link-local and metadata addresses (X-03).
+
+    Raises:
+        ConfigError: a value that cannot be right; `path` is the name of the setting.
+    """
+
+    base_url: str | None
+    api_key: str | None = field(default=None, repr=False)
+    vendor: str = "openai"
+    connect_s: float = 5.0
+    idle_s: float = 120.0
+    timeout_s: float = 600.0
+    retries: int = 2
+    forward_headers: tuple[str, ...] | None = None
+    extra_headers: Headers = field(default=(), repr=False)
+    max_connections: int = 256
+    max_reply_bytes: int = 64 * 2**20
+    proxy: str | None = field(default=None, repr=False)
+    allow_link_local: bool = False
+
+    def __post_init__(self) -> None:
+        if self.base_url is None and self.vendor == "openai":
+            msg = "an upstream that speaks OpenAI's protocol needs a base URL, as in http://127.0.0.1:8080/v1"
+            raise ConfigError(msg, "base_url")
+        if self.base_url is not None:
+            try:
+                check_base_url(self.base_url, allow_link_local=self.allow_link_local)
+            except ValueError as error:
+                raise ConfigError(str(error), "base_url") from None
+        for name in self.forward_headers or ():
+            check_request_header(name, "forward_headers")
+        for name, value in self.extra_headers:
+            check_request_header(name, "extra_headers", value)
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamReply:
+    """One whole reply of a model server: status 200, a JSON body not yet parsed, headers fit for the caller."""
+
+    status: int
+    headers: Headers
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamStream:
+    """One streamed reply: status 200, headers fit for the caller, and the bytes as they come.
+
+    Iterating `chunks` raises `UpstreamError` when the upstream fails in the middle.
+    """
+
+    status: int
+    headers: Headers
+    chunks: AsyncIterator[bytes]
+
+
+class Upstream:
+    """One model server.
+
+    Args:
+        settings: where it is and how it is treated.
+        client: shared HTTP client, or None for one of its own with the times of the settings.
+        seed: of the jitter between attempts.
+    """
+
+    def __init__(
+        self, settings: UpstreamSettings, client: HttpClient | None = None, *, seed: int | None = None
+    ) -> None:
+        self._settings = settings
+        self._base_url = (settings.base_url or "").rstrip("/")
+        limits = TransportLimits(
+            connect_s=settings.connect_s,
+            read_s=settings.idle_s,
+            max_connections=settings.max_connections,
+            max_reply_bytes=settings.max_reply_bytes,
+        )
+        self._owned = client is None
+        self._client = client or HttpClient(limits, proxy=settings.proxy, allow_link_local=settings.allow_link_local)
+        self._secrets = tuple([secret for secret in (settings.api_key, settings.base_url) if secret])
+        self._random = random.Random(seed)  # noqa: S311 - spreads retries, guards nothing
+
+    async def aclose(self) -> None:
+        """Close idle connections; replies under way end normally."""
+        if self._owned:
+            await self._client.aclose()
+
+    async def complete(
+        self, path: str, body: bytes, headers: Headers = (), *, timeout_s: float | None = None
+    ) -> UpstreamReply:
+        """Ask for a whole reply.
+
+        Args:
+            path: route below the base URL, e.g. ``/chat/completions``.
+            body: JSON object.
+            headers: of the caller; only what the settings allow is passed on.
+            timeout_s: what is left of the request's deadline; the upstream's own limit holds too.
+
+        Raises:
+            UpstreamError: no usable reply; status, code and message are what the caller may see.
+        """
+        until = self._until(timeout_s)
+        if self._uses_litellm(path):
+            plain = await self._complete_with_vendor(self._vendor_call(path, body, until))
+            return UpstreamReply(200, (("content-type", "application/json"),), orjson.dumps(plain))
+        sent = self._headers(path, headers, "application/json")
+        return await self._retry(until, lambda: self._complete_once(path, body, sent, until))
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, body: bytes, headers: Headers = (), *, timeout_s: float | None = None
+    ) -> AsyncGenerator[UpstreamStream]:
+        """Ask for a streamed reply; leaving the context early cancels the upstream at once.
+
+        Args:
+            path: as for `complete`.
+            body: as for `complete`, with ``stream: true`` in it.
+            headers: as for `complete`.
+            timeout_s: until the stream begins.
+
+        Raises:
+            UpstreamError: the stream did not begin; while it flows, iterating `chunks` raises it.
+        """
+        until = self._until(timeout_s)
+        if self._uses_litellm(path):
+            async with aclosing(_vendor_frames(self._vendor_call(path, body, until))) as frames:
+                yield UpstreamStream(200, (("content-type", "text/event-stream; charset=utf-8"),), frames)
+            return
+        sent = self._headers(path, headers, "text/event-stream")
+        reply = await self._retry(until, lambda: self._open_once(path, body, sent, until))
+        try:
+            yield UpstreamStream(reply.status, to_caller(reply.headers), _translated(reply))
+        finally:
+            reply.close()
+
+    # One attempt
+
+    async def _complete_once(self, path: str, body: bytes, sent: Headers, until: float) -> UpstreamReply:
+        request = HttpRequest("POST", self._base_url + path, sent, body, _remaining(until))
+        try:
+            reply = await self._client.send(request)
+        except TransportError as error:
+            raise from_transport(error) from None
+        if reply.status != 200:
+            raise from_reply(reply, self._secrets)
+        if "json" not in (reply.header("content-type") or "").lower() or not reply.body.strip():
+            raise protocol_error("the model server's reply is not JSON")
+        return UpstreamReply(reply.status, to_caller(reply.headers), reply.body)
+
+    async def _open_once(self, path: str, body: bytes, sent: Headers, until: float) -> HttpStream:
+        stream = self._client.stream(HttpRequest("POST", self._base_url + path, sent, body, _remaining(until)))
+        usable = False
+        try:
+            await stream.open()
+            if stream.status != 200:
+                async with asyncio.timeout_at(until):
+                    reply = await stream.read_reply(_MAX_ERROR_BYTES)
+                raise from_reply(reply, self._secrets)
+            if "text/event-stream" not in (stream.header("content-type") or "").lower():
+                raise protocol_error("the model server did not answer with a stream")
+            usable = True
+        except TransportError as error:
+            raise from_transport(error) from None
+        except TimeoutError:
+            raise timeout_error() from None
+        else:
+            return stream
+        finally:
+            if not usable:
+                stream.close()
+
+    async def _retry(self, until: float, attempt: Callable[[], Awaitable[T]]) -> T:
+        loop = asyncio.get_running_loop()
+
+        async def once() -> T:  # tenacity looks whether it is given a coroutine function
+            return await attempt()
+
+        def wait_s(state: RetryCallState) -> float:
+            grown_s = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0 ** (state.attempt_number - 1))
+            return self._random.uniform(0.5, 1.0) * grown_s
+
+        def stop(state: RetryCallState) -> bool:
+            error = state.outcome.exception() if state.outcome is not None else None
+            loading = isinstance(error, RetryableError) and error.loading
+            enough = not loading and state.attempt_number > self._settings.retries
+            return enough or loop.time() + state.upcoming_sleep >= until
+
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(RetryableError), wait=wait_s, stop=stop, sleep=asyncio.sleep, reraise=True
+        )
+        try:
+            return await retrying(once)
+        except RetryableError as error:
+            raise error.cause from None
+
+    # What is sent
+
+    def _until(self, timeout_s: float | None) -> float:
+        limit_s = self._settings.timeout_s if timeout_s is None else min(timeout_s, self._settings.timeout_s)
+        return asyncio.get_running_loop().time() + limit_s
+
+    def _headers(self, path: str, headers: Headers, accept: str) -> Headers:
+        found = [("content-type", "application/json"), ("accept", accept), ("user-agent", "guardrail-proxy")]
+        if self._settings.api_key is not None and self._settings.vendor == "anthropic":
+            found.append(("x-api-key", self._settings.api_key))
+        elif self._settings.api_key is not None:
+            found.append(("authorization", f"Bearer {self._settings.api_key}"))
+        found += to_upstream(path, headers, self._settings.forward_headers)
+        fixed = {name.lower() for name, _ in self._settings.extra_headers}
+        return (*[pair for pair in found if pair[0] not in fixed], *self._settings.extra_headers)
+
+    # Other vendors
+
+    def _uses_litellm(self, path: str) -> bool:
+        if self._settings.vendor == "openai":
+            return False
+        return not (self._settings.vendor == "anthropic" and path.startswith("/messages") and self._base_url)
+
+    def _vendor_call(self, path: str, body: bytes, until: float) -> VendorCall:
+        route = _VENDOR_ROUTES.get(path)
+        if route is None:
+            msg = "this model is not available on this route"
+            raise UpstreamError(msg, status=404, code="unknown_route", kind="protocol")
+        fields = cast("dict[str, Any]", orjson.loads(body))
+        settings = self._settings
+        model = str(fields.get("model"))
+        return VendorCall(settings.vendor, model, route, fields, _remaining(until), settings.base_url, settings.api_key)
+
+    @staticmethod
+    async def _complete_with_vendor(call: VendorCall) -> dict[str, Any]:
+        try:
+            return await complete_with_vendor(call)
+        except (ChatError, ReplyError) as error:
+            raise from_chat(error) from None
+
+
+async def _vendor_frames(call: VendorCall) -> AsyncGenerator[bytes]:
+    """Yield the vendor's chunks as server-sent events: what is judged is what is sent."""
+    try:
+        async with aclosing(stream_from_vendor(call)) as chunks:
+            async for chunk in chunks:
+                yield b"data: " + orjson.dumps(chunk) + b"\n\n"
+    except (ChatError, ReplyError) as error:
+        raise from_chat(error) from None
+    yield b"data: [DONE]\n\n"
+
+
+async def _translated(reply: HttpStream) -> AsyncGenerator[bytes]:
+    try:
+        async for chunk in reply:
+            yield chunk
+    except TransportError as error:
+        raise from_transport(error) from None
+
+
+def _remaining(until: float) -> float:
+    """Return the seconds left.
+
+    Raises:
+        UpstreamError: none are.
+    """
+    remaining_s = until - asyncio.get_running_loop().time()
+    if remaining_s <= 0:
+        raise timeout_error()
+    return remaining_s

@@ -1,0 +1,104 @@
+"""Which headers cross the proxy (W-17, W-18, X-05): a list of the allowed in both directions."""
+
+from __future__ import annotations
+
+import re
+
+from supervisors.errors import ConfigError
+from supervisors.transport import Headers
+
+_TO_CALLER = frozenset(
+    {"content-type", "retry-after", "retry-after-ms", "x-should-retry", "openai-processing-ms", "openai-version"}
+)
+_TO_CALLER_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
+_VISIBLE_ASCII = re.compile(r"[\x20-\x7e]*")
+_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+
+_NEVER_SENT = frozenset(
+    {
+        "accept-encoding",
+        "authorization",
+        "api-key",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "cookie",
+        "expect",
+        "forwarded",
+        "host",
+        "keep-alive",
+        "set-cookie",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "x-api-key",
+        "x-real-ip",
+    }
+)
+_NEVER_SENT_PREFIXES = ("x-forwarded-", "proxy-", "x-guardrail-")
+_FIXED_ONLY = frozenset({"authorization", "api-key", "x-api-key"})
+"""An operator may set these for an upstream; a caller's are never passed on."""
+
+
+def to_caller(headers: Headers) -> Headers:
+    """Return the reply headers that a caller may see."""
+    return tuple(
+        [
+            (name, value)
+            for name, value in headers
+            if (name in _TO_CALLER or name.startswith(_TO_CALLER_PREFIXES)) and _VISIBLE_ASCII.fullmatch(value)
+        ]
+    )
+
+
+def to_upstream(path: str, headers: Headers, allowed: tuple[str, ...] | None) -> list[tuple[str, str]]:
+    """Return the caller's headers that are passed on.
+
+    Args:
+        path: route below the base URL; the defaults depend on it.
+        headers: of the caller, in any case.
+        allowed: names from the config, or None for the defaults of W-17.
+    """
+    if allowed is None:
+        allowed = ("anthropic-version", "anthropic-beta") if path.startswith("/messages") else ("openai-beta",)
+    wanted = {name.lower() for name in allowed}
+    if not wanted:
+        return []
+    lower = [(name.lower(), value) for name, value in headers]
+    for name, value in lower:
+        if name == "connection":  # what it names is meant for the next hop only
+            wanted -= {word.strip().lower() for word in value.split(",")}
+    return [
+        (name, value)
+        for name, value in lower
+        if name in wanted and not _never_sent(name) and _VISIBLE_ASCII.fullmatch(value)
+    ]
+
+
+def check_request_header(name: str, setting: str, value: str | None = None) -> None:
+    """Refuse a header in the config that must not be passed on or set.
+
+    Args:
+        name: header name in any case.
+        setting: path for the error.
+        value: fixed value, None when the caller's is to be passed on.
+
+    Raises:
+        ConfigError: not a header name, a value with control characters, or a name the proxy keeps for itself.
+    """
+    if not _NAME.fullmatch(name):
+        msg = f"{name!r} is not a header name"
+        raise ConfigError(msg, setting)
+    if value is not None and not _VISIBLE_ASCII.fullmatch(value):
+        msg = f"the value of {name!r} has characters outside visible ASCII"
+        raise ConfigError(msg, setting)
+    fixed = value is not None and name.lower() in _FIXED_ONLY
+    if _never_sent(name.lower()) and not fixed:
+        msg = f"the header {name!r} is never passed to an upstream; remove it from the list"
+        raise ConfigError(msg, setting)
+
+
+def _never_sent(name: str) -> bool:
+    return name in _NEVER_SENT or name.startswith(_NEVER_SENT_PREFIXES)
