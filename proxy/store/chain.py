@@ -79,44 +79,50 @@ def link_hash(prev: str, text: bytes) -> str:
     return hashlib.sha256(prev.encode() + text).hexdigest()
 
 
-def content_digest(content: bytes) -> str:
-    """Return the SHA-256, in hex, of a stored content with its salt: what the record's body holds of it."""
-    return hashlib.sha256(content).hexdigest()
+def digest(stored: bytes) -> str:
+    """Return the SHA-256, in hex, of what is stored beside the chain: a content with its salt, a config, a genesis."""
+    return hashlib.sha256(stored).hexdigest()
 
 
-def seal(record: Record, boot: str, replica: str, last: Link, salt: str) -> Sealed:
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who writes a chain: id of the process start, and the configured name of this instance."""
+
+    boot: str
+    replica: str
+
+
+def seal(record: Record, origin: Origin, last: Link, config: str | None, salt: str) -> Sealed:
     """Put a record behind the last one of its boot.
 
     The body holds only the digest of the content: an expired content can then be erased without breaking the chain.
 
     Args:
         record: what to write.
-        boot: id of the process start.
-        replica: configured name of this instance.
+        origin: who writes it.
         last: what was written before.
+        config: SHA-256 of the archived config text, so that the archive is under the chain; None if there is none.
         salt: random hex, so that the digest of a short prompt cannot be guessed.
     """
     body = to_json(record)
-    body["boot"], body["replica"] = boot, replica
+    body["boot"], body["replica"], body["config"] = origin.boot, origin.replica, config
     body["seq"], body["prev"] = last.seq + 1, last.hash
     content: bytes | None = None
     if record.content is not None:
         content = canonical({"salt": salt, "content": record.content})
-        body["content"] = {"mode": record.content.get("mode"), "digest": content_digest(content)}
+        body["content"] = {"mode": record.content.get("mode"), "digest": digest(content)}
     text = canonical(body)
     return Sealed(Link(last.seq + 1, link_hash(last.hash, text)), body, text, content)
 
 
-def genesis(boot: str, replica: str, started: str, nonce: str, previous: Mapping[str, Any] | None) -> bytes:
+def genesis(origin: Origin, started: str, nonce: str, previous: Mapping[str, Any] | None) -> bytes:
     """Return the canonical JSON of the line a chain starts from; its SHA-256 is the genesis value.
 
     Args:
-        boot: id of the process start.
-        replica: configured name of this instance.
+        origin: whose chain it is.
         started: RFC 3339 time.
         nonce: random hex.
         previous: head of the boot before (`boot`, `seq`, `hash`), which nails down where that one ended.
     """
-    return canonical(
-        {"schema": 1, "boot": boot, "replica": replica, "time": started, "nonce": nonce, "previous": previous}
-    )
+    line = {"schema": 1, "boot": origin.boot, "replica": origin.replica, "time": started, "nonce": nonce}
+    return canonical({**line, "previous": previous})

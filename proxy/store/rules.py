@@ -46,6 +46,7 @@ class Archive:
     Args:
         policies: by policy name, then ``input``, ``output`` and, where it differs, ``stream``: the rules as this
             policy alone sets them, before merging (G-16).
+        forced: by policy name and stage, the supervisors that no caller can leave out (G-15).
         labels: the declared names.
     """
 
@@ -53,6 +54,9 @@ class Archive:
         default_factory=dict[str, Mapping[RuleSet, Sequence[Rule]]]
     )
     labels: Labels = field(default_factory=Labels)
+    forced: Mapping[str, Mapping[Stage, Sequence[str]]] = field(
+        default_factory=dict[str, Mapping[Stage, Sequence[str]]]
+    )
 
     def to_text(self) -> str:
         """Return the JSON text for `Journal.archive_config`."""
@@ -61,7 +65,8 @@ class Archive:
             for name, stages in self.policies.items()
         }
         labels = {kind: sorted(getattr(self.labels, kind)) for kind in Labels.__slots__}
-        return canonical({"schema": 1, "policies": policies, "labels": labels}).decode()
+        forced = {name: {stage: list(names) for stage, names in stages.items()} for name, stages in self.forced.items()}
+        return canonical({"schema": 1, "policies": policies, "forced": forced, "labels": labels}).decode()
 
     @classmethod
     def from_text(cls, text: str) -> Archive:
@@ -75,11 +80,14 @@ class Archive:
             policies: dict[str, Mapping[RuleSet, Sequence[Rule]]] = {}
             for name, sets in row["policies"].items():
                 policies[name] = {stage: [rule_from_json(rule) for rule in rules] for stage, rules in sets.items()}
+            forced = {
+                name: {stage: list(names) for stage, names in sets.items()} for name, sets in row["forced"].items()
+            }
             labels = Labels(**{kind: frozenset(row["labels"][kind]) for kind in Labels.__slots__})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             msg = f"an archived config cannot be read: {error}"
             raise StoreError(msg) from error
-        return cls(policies, labels)
+        return cls(policies, labels, forced)
 
 
 def rule_to_json(rule: Rule) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -181,12 +180,3 @@ def _version_of(connection: sqlite3.Connection) -> int:
     except sqlite3.Error:
         connection.close()
         raise
-
-
-def read_head(path: Path) -> tuple[str, int] | None:
-    """Return boot and last seq of the newest record on disk, None in an empty journal."""
-    with closing(open_readonly(path)) as connection:
-        row: tuple[str, int] | None = connection.execute(
-            "SELECT boot, seq FROM records ORDER BY position DESC LIMIT 1"
-        ).fetchone()
-        return row

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from proxy.record import Record
-from proxy.store.chain import Link, Sealed, genesis, seal, storable
+from proxy.store.chain import Link, Origin, Sealed, digest, genesis, seal, storable
 from proxy.store.protocol import Filters, StoredRecord
 from proxy.store.query import fetch, search
 from proxy.store.retention import Retention, forget, timestamp
@@ -58,7 +58,8 @@ class SqliteSink:
     ) -> None:
         self._path = path
         self._boot = boot
-        self._replica = replica
+        self._origin = Origin(boot, replica)
+        self._configs: dict[str, str] = {}
         self._retention = retention
         self._now = now
         self._salt = hashlib.sha256(secrets.token_bytes(32))
@@ -79,8 +80,8 @@ class SqliteSink:
             previous: dict[str, Any] | None = None
             if newest is not None:
                 previous = {"boot": newest[0], "seq": newest[1], "hash": newest[2]}
-            line = genesis(self._boot, self._replica, timestamp(self._now()), secrets.token_hex(16), previous)
-            head = Link(0, hashlib.sha256(line).hexdigest())
+            line = genesis(self._origin, timestamp(self._now()), secrets.token_hex(16), previous)
+            head = Link(0, digest(line))
             self._connection.execute("INSERT INTO boots VALUES (?, ?, ?, ?)", (self._boot, line, head.seq, head.hash))
         log.info("journal opened", extra={"boot": self._boot, "genesis": head.hash, "previous": previous})
         return head
@@ -106,7 +107,7 @@ class SqliteSink:
         with _translated(), self._transaction():
             head = self._stored_head()
             for record in batch:
-                sealed = seal(record, self._boot, self._replica, head, self._next_salt())
+                sealed = seal(record, self._origin, head, self._config_digest(record.version), self._next_salt())
                 if self._insert(record, sealed):
                     head = sealed.link
                     written.append(record)
@@ -121,6 +122,15 @@ class SqliteSink:
     def _stored_head(self) -> Link:
         # Read back, not remembered: after a failed commit only the file knows whether the batch is in it.
         return Link(*self._connection.execute("SELECT seq, hash FROM boots WHERE boot = ?", (self._boot,)).fetchone())
+
+    def _config_digest(self, version: str) -> str | None:
+        known = self._configs.get(version)
+        if known is None:
+            row = self._connection.execute("SELECT text FROM configs WHERE version = ?", (version,)).fetchone()
+            if row is None:
+                return None
+            known = self._configs[version] = digest(row[0].encode())
+        return known
 
     def _next_salt(self) -> str:
         # Unpredictable without asking the kernel for every record.

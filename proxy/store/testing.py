@@ -37,6 +37,7 @@ ARCHIVE = Archive(
         upstreams=frozenset({"local"}),
         routes=frozenset({"/v1/chat/completions"}),
     ),
+    {"default": {"input": ("rules", "panel"), "output": ("rules", "panel")}},
 )
 """The config version `VERSION`: one policy with a rule-based supervisor and a panel of three on both stages."""
 

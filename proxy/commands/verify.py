@@ -1,0 +1,133 @@
+"""`guardrail-proxy verify`: prove a journal, and that the metrics of the running proxy equal it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+import httpx
+import orjson
+
+from proxy.metrics import Exposition, read_exposition
+from proxy.store.audit import open_audit
+from proxy.store.retention import timestamp
+from proxy.verify import Difference, Request, Summary, Verification
+from supervisors.errors import StoreError
+
+
+class Subparsers(Protocol):
+    """What `argparse` returns from `add_subparsers`; its own name for it is private."""
+
+    def add_parser(self, name: str, *, help: str, description: str) -> argparse.ArgumentParser:  # noqa: A002 - its name
+        """Add a sub-command."""
+        ...
+
+
+_TIMEOUT_S = 10.0
+_KEPT = 1000
+"""Differences kept for ``--json``; the rest is counted."""
+
+HOLDS, DIFFERS, UNPROVEN = 0, 1, 2
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command to the program's parser."""
+    parser = subparsers.add_parser(
+        "verify",
+        help="prove the journal: chain, exactly-once, decisions, equality with the metrics",
+        description="Exit 0: everything holds. 1: differences, one line each. 2: it could not be checked.",
+    )
+    parser.add_argument("--journal", type=Path, required=True, metavar="PATH", help="journal file")
+    parser.add_argument("--metrics", metavar="URL", help="address of /metrics of the running proxy")
+    parser.add_argument("--since", type=read_time, metavar="T", help="RFC 3339; decide again only records from here on")
+    parser.add_argument("--until", type=read_time, metavar="T", help="RFC 3339; and only records before this")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
+    parser.set_defaults(run=run)
+
+
+def read_time(text: str) -> str:
+    """Return a time given by the user in the form that records hold; without an offset it is UTC.
+
+    Raises:
+        argparse.ArgumentTypeError: it is no RFC 3339 time.
+    """
+    try:
+        time = datetime.fromisoformat(text)
+        return timestamp((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp())
+    except (ValueError, OverflowError) as error:
+        msg = f"{text!r} is not a time such as 2026-01-31T12:00:00Z"
+        raise argparse.ArgumentTypeError(msg) from error
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command; return the exit code."""
+    try:
+        # First the scrape, then the snapshot: every record that is counted is on disk.
+        metrics = fetch_metrics(args.metrics) if args.metrics else None
+        with open_audit(args.journal) as audit:
+            verification = Verification(audit, Request(args.since, args.until, metrics))
+            found = verification.differences()
+            return _print_json(found, verification.summary) if args.json else _print(found, verification.summary)
+    except StoreError as error:
+        print(f"not proven: {error}", file=sys.stderr)  # noqa: T201 - the command's own output
+        return UNPROVEN
+
+
+def fetch_metrics(url: str) -> Exposition:
+    """Read the metrics of a running proxy.
+
+    Raises:
+        StoreError: it cannot be reached, or does not answer with metrics.
+    """
+    try:
+        # No proxy and no netrc from the environment: it is read in proxy/config.py only.
+        reply = httpx.get(url, timeout=_TIMEOUT_S, trust_env=False)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        msg = f"cannot read the metrics: {type(error).__name__}: {error}"
+        raise StoreError(msg) from error
+    if reply.status_code != 200:
+        msg = f"cannot read the metrics: the answer has status {reply.status_code}, must be 200"
+        raise StoreError(msg)
+    exposition = read_exposition(reply.text)
+    if exposition.boot is None:
+        msg = "the metrics name no boot: the address is not /metrics of a guardrail-proxy with a journal"
+        raise StoreError(msg)
+    return exposition
+
+
+def _print(found: Iterator[Difference], summary: Summary) -> int:
+    total = 0
+    for difference in found:
+        total += 1
+        print(difference.line())  # noqa: T201 - the command's own output
+    compared = "; the metrics equal the journal" if summary.compared and not total else ""
+    verdict = f"{total} differences" if total else "everything holds"
+    counts = f"{summary.records} records of {summary.boots} starts, {summary.rechecked} decided again"
+    print(f"{verdict}: {counts}{compared}")  # noqa: T201 - the command's own output
+    return DIFFERS if total else HOLDS
+
+
+def _print_json(found: Iterator[Difference], summary: Summary) -> int:
+    kept: list[Difference] = []
+    total = 0
+    for difference in found:
+        total += 1
+        if len(kept) < _KEPT:
+            kept.append(difference)
+    text = orjson.dumps(
+        {
+            "holds": total == 0,
+            "boots": summary.boots,
+            "records": summary.records,
+            "rechecked": summary.rechecked,
+            "metrics_compared": summary.compared,
+            "differences_total": total,
+            "differences": kept,
+        }
+    )
+    print(text.decode())  # noqa: T201 - the command's own output
+    return DIFFERS if total else HOLDS

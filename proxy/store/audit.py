@@ -1,0 +1,112 @@
+"""Read a journal as an auditor does: row by row in the order of writing, from one snapshot, believing no index."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from proxy.store.schema import COLUMNS, open_readonly
+from supervisors.errors import StoreError
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRow:
+    """A row of the table of records, as found: a damaged file may hold anything, hence `object`."""
+
+    boot: object
+    seq: object
+    hash: object
+    id: object
+    request_id: object
+    time: object
+    model: object
+    found: object
+    body: object
+    mode: object
+    content: object
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """A process start: its genesis line and the head its chain should end at."""
+
+    boot: str
+    genesis: bytes
+    seq: int
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """Where retention has cut a chain: the last record deleted."""
+
+    seq: int
+    hash: str
+
+
+class Audit:
+    """A snapshot of a journal. Get it from `open_audit`."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def damage(self) -> Iterator[str]:
+        """Yield what SQLite itself finds wrong with the file."""
+        for (line,) in self._connection.execute("PRAGMA integrity_check(20)"):
+            if line != "ok":
+                yield str(line)
+
+    def boots(self) -> Mapping[str, Boot]:
+        """Return the process starts by id."""
+        rows = self._connection.execute("SELECT boot, genesis, seq, hash FROM boots")
+        return {str(boot): Boot(str(boot), _bytes(line), seq, str(head)) for boot, line, seq, head in rows}
+
+    def anchors(self) -> Mapping[str, Anchor]:
+        """Return the anchor of each chain that retention has cut."""
+        rows = self._connection.execute("SELECT boot, seq, hash FROM anchors ORDER BY seq")
+        return {str(boot): Anchor(seq, str(last)) for boot, seq, last in rows}
+
+    def config(self, version: str) -> str | None:
+        """Return the archived text of a config version."""
+        row = self._connection.execute("SELECT text FROM configs WHERE version = ?", (version,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def hash_at(self, boot: str, seq: int) -> str | None:
+        """Return the hash of one record, None if it is not there."""
+        row = self._connection.execute("SELECT hash FROM records WHERE boot = ? AND seq = ?", (boot, seq)).fetchone()
+        return None if row is None else str(row[0])
+
+    def rows(self) -> Iterator[StoredRow]:
+        """Yield all records in the order they were written, one at a time."""
+        for row in self._connection.execute(f"SELECT {COLUMNS} FROM records NOT INDEXED ORDER BY position"):  # noqa: S608 - constant
+            yield StoredRow(*row)
+
+
+def _bytes(value: object) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode()
+
+
+@contextmanager
+def open_audit(path: Path) -> Generator[Audit]:
+    """Open a journal for one pass over a consistent snapshot.
+
+    Raises:
+        StoreError: it cannot be opened, or turns out to be unreadable on the way.
+    """
+    connection = open_readonly(path)
+    connection.text_factory = _text
+    try:
+        connection.execute("BEGIN")
+        yield Audit(connection)
+    except sqlite3.Error as error:
+        msg = f"the journal {path} is damaged: {error}"
+        raise StoreError(msg) from error
+    finally:
+        connection.close()
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
