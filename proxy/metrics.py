@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 
 from proxy.agreement import kappa, pairwise
 from proxy.counting import BUCKETS, OTHER, Counter, Histogram, JournalCounters, Key
-from proxy.record import Record
+from proxy.record import Phase, Record
 from proxy.store.rules import Labels
 from supervisors.errors import StoreError
 
@@ -126,6 +126,11 @@ class Metrics:
         self._version = version
         self._routes: frozenset[str] = frozenset()
         self._supervisors: frozenset[str] = frozenset()
+        # An alarm on a counter that does not exist yet would miss its first event.
+        for result in ("applied", "rejected"):
+            self._reloads.add((result,), 0)
+        for phase in get_args(Phase):
+            self._counters.cancelled.add((phase,), 0)
         self.registry = CollectorRegistry(auto_describe=False)
         self.registry.register(_Collected(self))
         self.declare(version, labels)
@@ -136,7 +141,7 @@ class Metrics:
             self._version = version
             self._routes, self._supervisors = labels.routes, labels.supervisors
             self._counters.labels[version] = labels
-            for name in labels.supervisors:  # an alarm on a counter that does not exist yet would miss its first event
+            for name in labels.supervisors:
                 self._counters.late_spans.add((name,), 0)
 
     def watch(self, journal: Backlog) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 import sqlite3
 import stat
+import statistics
+import subprocess
+import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -253,3 +258,77 @@ async def test_a_file_that_is_no_journal_is_refused_and_untouched(tmp_path: Path
         await open_journal(newer)
     with pytest.raises(StoreError, match="cannot open the journal"):
         await open_journal(tmp_path / "missing" / "journal.db")
+
+
+FULL_DISK = """
+import asyncio, resource, sys
+from pathlib import Path
+from proxy.store.sqlite import open_journal
+from proxy.store.testing import record
+from proxy.store.writer import WriterSettings
+from supervisors.errors import StoreError
+
+async def main(path):
+    journal = await open_journal(Path(path), settings=WriterSettings(delay_s=0.001, retry_s=0.02))
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, hard))
+    accepted = 0
+    try:
+        while True:
+            journal.accept(record(accepted))
+            accepted += 1
+            await journal.flush()
+    except StoreError as error:
+        print("refused", journal.healthy, error)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    async with asyncio.timeout(20):
+        while not journal.healthy:
+            await asyncio.sleep(0.01)
+    await journal.flush()
+    journal.accept(record(accepted))
+    await journal.aclose()
+    print("wrote", accepted + 1, "lost", journal.lost)
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+def test_a_disk_that_is_full_for_a_while_loses_no_accepted_record(tmp_path: Path) -> None:  # O-15, O-16
+    path = tmp_path / "journal.db"
+    words = [sys.executable, "-c", FULL_DISK, str(path)]
+    root = Path(__file__).resolve().parents[3]
+    told = subprocess.run(words, check=True, cwd=root, capture_output=True, text=True, timeout=60)
+    first, last = told.stdout.splitlines()
+    assert first.startswith("refused False ")
+    number = int(last.split()[1])
+    assert (number > 10, last.split()[3]) == (True, "0")
+    assert rows_of(path, "SELECT count(*), max(seq) FROM records") == [(number, number)]
+
+
+async def test_a_record_is_readable_within_a_second_without_being_asked_for(tmp_path: Path) -> None:  # W-37
+    journal = await open_journal(tmp_path / "journal.db")
+    journal.accept(record(1))
+    async with asyncio.timeout(1.0):
+        while not await journal.get(record(1).id):
+            pass  # each look-up gives the loop away
+    await journal.aclose()
+
+
+@pytest.mark.slow
+async def test_five_thousand_records_a_second_are_accepted_cheaply_and_none_is_lost(tmp_path: Path) -> None:  # PF-30
+    journal = await open_journal(tmp_path / "journal.db")
+    records = [record(number) for number in range(5000)]
+    costs: list[float] = []
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    for first in range(0, 5000, 50):
+        await asyncio.sleep(max(0.0, started + first / 5000 - loop.time()))
+        before = time.perf_counter()
+        for one in records[first : first + 50]:
+            journal.accept(one)
+        costs.append((time.perf_counter() - before) / 50)
+    await journal.flush(60.0)
+    assert statistics.median(costs) < 8e-6
+    assert journal.lost == 0
+    await journal.aclose()
+    assert rows_of(tmp_path / "journal.db", "SELECT count(*) FROM records") == [(5000,)]
