@@ -123,10 +123,8 @@ async def send_methods(send: Send, method: str, allow: str, request_id: str) -> 
         await send({"type": "http.response.start", "status": 204, "headers": headers})
         await send({"type": "http.response.body", "body": b""})
         return 204
-    message = f"This route takes {allow}."
-    return await send_error(
-        send, RequestError(405, "method_not_allowed", message, headers={"allow": allow}), request_id
-    )
+    refused = RequestError(405, "method_not_allowed", f"This route takes {allow}.", headers={"allow": allow})
+    return await send_error(send, refused, request_id)
 
 
 class AsgiResponder:

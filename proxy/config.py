@@ -297,13 +297,14 @@ class _StrictLoader(yaml.SafeLoader):
 
 
 def _construct_mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
+    construct: Any = cast("Any", loader).construct_object  # PyYAML has no types for it
     mapping: dict[Any, Any] = {}
     for key_node, value_node in node.value:
-        key: Any = loader.construct_object(key_node, deep=True)
+        key: Any = construct(key_node, deep=True)
         if key in mapping:
             problem = f"the key {key!r} occurs twice"
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=key_node.start_mark)
-        mapping[key] = loader.construct_object(value_node, deep=True)
+        mapping[key] = construct(value_node, deep=True)
     return mapping
 
 

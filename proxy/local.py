@@ -125,19 +125,19 @@ async def start_local(settings: LocalSettings) -> LocalServer:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )
-    server: LocalServer | None = None
+    ready = False
     try:
         async with asyncio.timeout(_START_S):
             url = await _handshake(process, _options(settings, weights, key))
             await _wait_healthy(url)
-            server = LocalServer(f"{url}/v1", key, process)
-        return server
+            ready = True
     except TimeoutError as error:
         msg = f"the local model did not become ready within {_START_S:g} s"
         raise ConfigError(msg, "upstreams") from error
     finally:
-        if server is None and process.returncode is None:
+        if not ready and process.returncode is None:
             process.kill()
+    return LocalServer(f"{url}/v1", key, process)
 
 
 def _options(settings: LocalSettings, weights: Path, key: str) -> Mapping[str, Any]:

@@ -80,7 +80,9 @@ def flatten_errors(error: ValidationError) -> list[tuple[str, str]]:
 
 
 def _dump(supervisor: Any) -> Any:
-    return supervisor.model_dump(mode="json")
+    """Return the entry of a supervisor; one built in code instead of config shows its type and fields."""
+    dump = getattr(supervisor, "model_dump", None)
+    return dump(mode="json") if dump is not None else {"use": repr(supervisor)}
 
 
 SupervisorEntry = Annotated[
