@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.metadata import version as package_version
 from typing import Annotated, Any, Literal
 
@@ -121,6 +122,8 @@ def _add_health(app: FastAPI, gateway: Gateway) -> None:
         gateway.metrics.set_in_flight("requests", gateway.in_flight)
         for name, state in gateway.runtime.chat.breaker_states.items():
             gateway.metrics.set_breaker(name, _BREAKER_WORDS[state])
+        with suppress(StoreError):  # a failing journal must not hide the metrics that say so
+            await gateway.journal.flush(1.0)
         text = await asyncio.to_thread(gateway.metrics.render)
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
@@ -129,7 +132,7 @@ def readiness(gateway: Gateway) -> list[str]:
     """Return what keeps the proxy from serving; empty when it is ready."""
     missing: list[str] = []
     if not gateway.ready:
-        missing.append("draining" if gateway.draining else "starting")
+        missing.append("draining" if gateway.stopping or gateway.draining else "starting")
     elif not gateway.journal.healthy:
         missing.append("journal")
     return missing

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from proxy.expand import expand_short_form, inline_references
 from proxy.policy import Policy
 from proxy.wire.segments import as_list
-from supervisors.errors import ConfigError
+from supervisors.errors import ConfigError, MissingError
 from supervisors.plugins import SupervisorEntry, flatten_errors
 from supervisors.secret import Secret
 
@@ -280,7 +280,7 @@ def _resolve(value: Any, environ: Mapping[str, str], folder: Path, path: str) ->
 def _read_env(name: str, environ: Mapping[str, str], path: str) -> Secret:
     if not environ.get(name):
         msg = f"the environment variable {name} is not set"
-        raise ConfigError(msg, path)
+        raise MissingError(msg, path)
     return Secret(f"env:{name}", environ[name])
 
 
@@ -289,7 +289,7 @@ def _read_file(name: str, folder: Path, path: str) -> Secret:
         return Secret(f"file:{name}", (folder / name).read_text("utf-8").strip())
     except OSError as error:
         msg = f"cannot read the secret file {name}: {error.strerror or error}"
-        raise ConfigError(msg, path) from error
+        raise MissingError(msg, path) from error
 
 
 class _StrictLoader(yaml.SafeLoader):

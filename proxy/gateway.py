@@ -29,6 +29,7 @@ class Gateway:
         self.config = config
         self.metrics = Metrics("", declared_labels(config))
         self.failure: Exception | None = None
+        self.stopping = False
         self.draining = False
         self.in_flight = 0
         self._runtime: Runtime | None = None
@@ -51,7 +52,7 @@ class Gateway:
     @property
     def ready(self) -> bool:
         """Say whether requests are served."""
-        return self._runtime is not None and not self.draining
+        return self._runtime is not None and not self.stopping and not self.draining
 
     def enter(self) -> None:
         """Take a place among the requests in flight; give it back with `leave`.

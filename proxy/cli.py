@@ -1,0 +1,26 @@
+"""The command `guardrail-proxy`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from proxy.commands import explain, local, schema, serve, validate, verify
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    parser = argparse.ArgumentParser(prog="guardrail-proxy", description="Supervise language models at a proxy.")
+    parser.add_argument("--version", action="version", version=version("guardrail-proxy"))
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for module in (serve, validate, explain, schema, verify, local):
+        module.add_parser(commands)
+    args = parser.parse_args(argv)
+    code: int = args.run(args)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""`guardrail-proxy local`: the local model by itself."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+
+from proxy.local import LocalSettings, start_local
+from proxy.commands.verify import Subparsers
+from supervisors.errors import ConfigError
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Declare the command."""
+    parser = commands.add_parser("local", help="run the local model (extra 'local')", description="run the local model (extra 'local')")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    serve = verbs.add_parser("serve", help="serve it on loopback until interrupted", description="serve it on loopback until interrupted")
+    serve.add_argument("--port", type=int, default=0, help="0 picks a free port")
+    serve.add_argument("--slots", type=int, default=2, help="requests at once")
+    serve.add_argument("--threads", type=int, default=2, help="CPU threads")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until interrupted; returns 0, or 3 when the packages are missing."""
+    settings = LocalSettings(slots=args.slots, threads=args.threads, port=args.port)
+    try:
+        asyncio.run(_serve(settings))
+    except ConfigError as error:
+        sys.stderr.write(f"{error}\n")
+        return 3
+    except KeyboardInterrupt:
+        return 0
+    return 0
+
+
+async def _serve(settings: LocalSettings) -> None:
+    server = await start_local(settings)
+    sys.stdout.write(f"base_url: {server.url}\napi_key: {server.api_key}\nmodel: {settings.model}\n")
+    sys.stdout.flush()
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await server.aclose()

@@ -1,0 +1,114 @@
+"""`guardrail-proxy serve`: run the proxy until it is told to stop, then drain."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import socket
+import sys
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+
+from proxy.app import create_app
+from proxy.config import load_config
+from proxy.gateway import Gateway
+from proxy.logs import set_up_logging
+from proxy.commands.verify import Subparsers
+from supervisors.errors import ConfigError, MissingError, StoreError
+
+log = logging.getLogger(__name__)
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Declare the command."""
+    parser = commands.add_parser("serve", help="run the proxy", description="run the proxy")
+    parser.add_argument("--config", type=Path, required=True, help="config file, see docs/configuration.md")
+    parser.add_argument("--host", help="address to listen on; overrides server.host")
+    parser.add_argument("--port", type=int, help="port to listen on, 0 for a free one; overrides server.port")
+    parser.add_argument("--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"])
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve; returns 0 after a drain, 2 config error, 3 something named is missing, 4 the port is taken."""
+    set_up_logging(args.log_level)
+    try:
+        config = load_config(args.config)
+    except ConfigError as error:
+        return fail(error)
+    changes = {name: value for name, value in (("host", args.host), ("port", args.port)) if value is not None}
+    config = config.model_copy(update={"server": config.server.model_copy(update=changes)})
+    try:
+        listener = listen(config.server.host, config.server.port)
+    except OSError as error:
+        sys.stderr.write(f"cannot listen on {config.server.host}:{config.server.port}: {error.strerror}\n")
+        return 4
+    app = create_app(config)
+    server = DrainingServer(
+        uvicorn.Config(
+            app,
+            loop="uvloop" if sys.platform != "win32" else "asyncio",
+            http="httptools",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            lifespan="on",
+            timeout_graceful_shutdown=int(config.server.drain_timeout_s),
+        ),
+        app.gateway,
+        config.server.drain_grace_s,
+    )
+    host, port = listener.getsockname()[:2]
+    log.info("listening", extra={"host": host, "port": port})
+    server.run(sockets=[listener])
+    failure = app.gateway.failure
+    return fail(failure) if failure is not None else 0
+
+
+def fail(error: Exception) -> int:
+    """Print one line a problem and return the exit code."""
+    sys.stderr.write(f"{error}\n")
+    return 3 if isinstance(error, MissingError | StoreError) else 2
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a bound socket; raises OSError when the address is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((host, port))
+    listener.setblocking(False)
+    return listener
+
+
+class DrainingServer(uvicorn.Server):
+    """A server that first turns `/readyz` to 503 and only later stops accepting (O-09).
+
+    Args:
+        config: of uvicorn.
+        gateway: told to stop.
+        grace_s: time between the first signal and the end of accepting.
+    """
+
+    def __init__(self, config: uvicorn.Config, gateway: Gateway, grace_s: float) -> None:
+        super().__init__(config)
+        self._gateway = gateway
+        self._grace_s = grace_s
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to drain on the first signal; stop at once on the second."""
+        if self._gateway.stopping:
+            self._gateway.draining = True
+            super().handle_exit(sig, frame)
+            self.force_exit = True
+            return
+        self._gateway.stopping = True
+        loop = asyncio.get_running_loop()
+        loop.call_soon_threadsafe(loop.call_later, self._grace_s, self._stop, sig, frame)
+
+    def _stop(self, sig: int, frame: FrameType | None) -> None:
+        self._gateway.draining = True
+        super().handle_exit(sig, frame)

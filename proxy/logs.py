@@ -1,0 +1,56 @@
+"""JSON lines on stderr: constant messages, fields beside them, nothing of a prompt, reply, header or key (O-23)."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from typing import Any, Final
+
+import orjson
+
+_STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message", "taskName"}
+_QUIET: Final = ("litellm", "LiteLLM", "httpx", "httpcore", "uvicorn.access", "asyncio")
+_LONGEST: Final = 200
+
+
+class JsonFormatter(logging.Formatter):
+    """Render a record as one JSON line; control characters in any value are escaped by JSON itself."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        line: dict[str, Any] = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage()[:_LONGEST],
+        }
+        for key, value in vars(record).items():
+            if key not in _STANDARD:
+                line[key] = value if isinstance(value, int | float | bool | None) else str(value)[:_LONGEST]
+        if record.exc_info and record.exc_info[0] is not None:
+            line["error"] = record.exc_info[0].__name__
+            line["at"] = _where(record)
+        return orjson.dumps(line, default=str).decode()
+
+
+def _where(record: logging.LogRecord) -> list[str]:
+    """Return the frames of a traceback as file:line function; never the values, which may hold content."""
+    frames: list[str] = []
+    trace = record.exc_info[2] if record.exc_info else None
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        frames.append(f"{code.co_filename.rsplit('/', 2)[-1]}:{trace.tb_lineno} {code.co_name}")
+        trace = trace.tb_next
+    return frames[-12:]
+
+
+def set_up_logging(level: str = "INFO") -> None:
+    """Send every logger's records to stderr as JSON lines; third-party chatter below warnings is dropped."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
