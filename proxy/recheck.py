@@ -13,7 +13,7 @@ from typing import Any
 
 from proxy.policy import Decision, Rule, decide
 from proxy.record import decision_row
-from proxy.store.rules import Archive, plan_rules
+from proxy.store.rules import Plans
 from supervisors.errors import StoreError
 from supervisors.types import Assessment, Cause, Label, Span, Stage, Verdict
 
@@ -36,21 +36,21 @@ class Problem:
     message: str
 
 
-def check_record(body: Row, archive: Archive | None) -> Iterator[Problem]:
+def check_record(body: Row, plans: Plans | None) -> Iterator[Problem]:
     """Yield what is wrong inside a record; without an archived config only what needs none is checked.
 
     Args:
         body: the record as stored.
-        archive: the config version it names, None if that is not archived.
+        plans: rules of the config version it names, None if that is not archived.
     """
     try:
         yield from check_verdicts(body)
-        if archive is None:
+        if plans is None:
             if body["prescribed"]["input"] or body["prescribed"]["output"]:
                 yield Problem("policy", f"config version {body['policy']['version'][:12]} is not archived")
             return
-        yield from check_prescribed(body, archive)
-        yield from check_decisions(body, archive)
+        yield from check_prescribed(body, plans)
+        yield from check_decisions(body, plans)
     except StoreError as error:
         yield Problem("policy", str(error))
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
@@ -117,16 +117,16 @@ def _place(name: str, stage: str, choice: int | None) -> str:
     return f"{name} at {stage}" if choice is None else f"{name} at {stage}, choice {choice}"
 
 
-def check_prescribed(body: Row, archive: Archive) -> Iterator[Problem]:
+def check_prescribed(body: Row, plans: Plans) -> Iterator[Problem]:
     """Yield where the record prescribes other supervisors than its policies do, and modes that are not the rule's."""
     policies: Sequence[str] = body["policy"]["names"]
     for stage in _STAGES:
         named: set[str] = set(body["prescribed"][stage])
-        rules = _rules(body, archive, stage)
+        rules = _rules(body, plans, stage)
         for name in sorted(named - rules.keys()):
             yield Problem("prescribed", f"{name} at {stage} is in none of the policies {', '.join(policies)}")
         if named or (stage == "input" and body["kind"] == "exchange" and body["verdicts"]):
-            forced = {name for policy in policies for name in archive.forced.get(policy, {}).get(stage, ())}
+            forced = {name for policy in policies for name in plans.archive.forced.get(policy, {}).get(stage, ())}
             for name in sorted(forced - named):
                 yield Problem("prescribed", f"{name} is forced at {stage} and was not prescribed")
         for row in body["verdicts"]:
@@ -136,7 +136,7 @@ def check_prescribed(body: Row, archive: Archive) -> Iterator[Problem]:
                 yield Problem("verdicts", f"{place} has mode {row['mode']}, the policy says {_mode(rule)}")
 
 
-def check_decisions(body: Row, archive: Archive) -> Iterator[Problem]:
+def check_decisions(body: Row, plans: Plans) -> Iterator[Problem]:
     """Yield every stored decision that differs from the one its verdicts lead to, and those missing or doubled."""
     seen: Counter[tuple[str, str, int | None, str]] = Counter()
     for row in body["decisions"]:
@@ -145,7 +145,7 @@ def check_decisions(body: Row, archive: Archive) -> Iterator[Problem]:
         if seen[key] > 1:
             yield Problem("decisions", f"{_decided_at(*key)} is decided twice")
             continue
-        again = decision_row(_decide_again(body, archive, row))
+        again = decision_row(_decide_again(body, plans, row))
         for name in _DECIDED:
             if row[name] != again[name]:
                 yield Problem(
@@ -153,17 +153,17 @@ def check_decisions(body: Row, archive: Archive) -> Iterator[Problem]:
                     f"{_decided_at(*key)} is stored as {row[name]!r}, the verdicts lead to {again[name]!r}",
                 )
     if body["outcome"] != "cancelled":  # a caller that left early may have left before the decision
-        for key in _due(body, archive):
+        for key in _due(body, plans):
             if key not in seen:
                 yield Problem("decisions", f"{_decided_at(*key)} has verdicts and no decision")
 
 
-def _decide_again(body: Row, archive: Archive, row: Row) -> Decision:
+def _decide_again(body: Row, plans: Plans, row: Row) -> Decision:
     stage: Stage = row["stage"]
     prescribed: Sequence[str] = body["prescribed"][stage]
     rules = [
         rule
-        for rule in _rules(body, archive, stage).values()
+        for rule in _rules(body, plans, stage).values()
         if row["policy"] in rule.policies and _mode(rule) == row["mode"] and rule.supervisor in prescribed
     ]
     decision = decide(row["policy"], stage, row["choice"], rules, _assessments(body, stage, row["choice"]))
@@ -173,10 +173,10 @@ def _decide_again(body: Row, archive: Archive, row: Row) -> Decision:
     return decision
 
 
-def _due(body: Row, archive: Archive) -> Iterator[tuple[str, str, int | None, str]]:
+def _due(body: Row, plans: Plans) -> Iterator[tuple[str, str, int | None, str]]:
     for stage in _STAGES:
         prescribed: Sequence[str] = body["prescribed"][stage]
-        rules = {name: rule for name, rule in _rules(body, archive, stage).items() if name in prescribed}
+        rules = {name: rule for name, rule in _rules(body, plans, stage).items() if name in prescribed}
         judged = {
             (policy, stage, row["choice"], _mode(rules[row["supervisor"]]))
             for row in body["verdicts"]
@@ -186,9 +186,9 @@ def _due(body: Row, archive: Archive) -> Iterator[tuple[str, str, int | None, st
         yield from sorted(judged, key=str)
 
 
-def _rules(body: Row, archive: Archive, stage: Stage) -> Mapping[str, Rule]:
+def _rules(body: Row, plans: Plans, stage: Stage) -> Mapping[str, Rule]:
     tightened = stage in body["tightened"]
-    return plan_rules(archive, body["policy"]["names"], stage, stream=body["stream"], tightened=tightened)
+    return plans.rules(body["policy"]["names"], stage, stream=body["stream"], tightened=tightened)
 
 
 def _mode(rule: Rule) -> str:

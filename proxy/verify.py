@@ -19,7 +19,7 @@ from proxy.recheck import Problem, check_record, not_a_record
 from proxy.recount import RECORDS, Series, compare, recount
 from proxy.store.audit import Anchor, Audit, Boot, StoredRow
 from proxy.store.chain import Link, digest, link_hash, storable
-from proxy.store.rules import Archive
+from proxy.store.rules import Archive, Labels, Plans
 from proxy.store.schema import found_bits
 from supervisors.errors import StoreError
 
@@ -108,7 +108,7 @@ class Verification:
         self._audit = audit
         self._request = request or Request()
         self._chains: dict[str, _Chain] = {}
-        self._archives: dict[str, tuple[str, Archive] | None] = {}
+        self._archives: dict[str, tuple[str, Plans] | None] = {}
         self._totals: Counter[Series] = Counter()
         self.summary = Summary()
 
@@ -192,26 +192,26 @@ class Verification:
             yield Difference(chain.boot.boot, chain.seq, str(body.get("id")), problem.field, problem.message)
 
     def _examine(self, body: Mapping[str, Any]) -> Iterator[Problem]:
-        archive, problem = self._archive(body)
+        plans, problem = self._archived(body)
         if problem is not None:
             yield problem
         if self._wanted(body["time"]):
             self.summary.rechecked += 1
-            yield from check_record(body, archive)
+            yield from check_record(body, plans)
         metrics = self._request.metrics
         if metrics is not None and metrics.boot == body["boot"] and body["seq"] <= metrics.samples.get(RECORDS, 0):
-            recount(body, (archive or Archive()).labels, self._totals)
+            recount(body, plans.archive.labels if plans else Labels(), self._totals)
 
     def _wanted(self, time: str) -> bool:
         since, until = self._request.since, self._request.until
         return (since is None or time >= since) and (until is None or time < until)
 
-    def _archive(self, body: Mapping[str, Any]) -> tuple[Archive | None, Problem | None]:
+    def _archived(self, body: Mapping[str, Any]) -> tuple[Plans | None, Problem | None]:
         version = str(body["policy"]["version"])
         if version not in self._archives:
             text = self._audit.config(version)
             try:
-                known = None if text is None else (digest(text.encode()), Archive.from_text(text))
+                known = None if text is None else (digest(text.encode()), Plans(Archive.from_text(text)))
             except StoreError as error:
                 return None, Problem("config", f"version {version[:12]}: {error}")
             self._archives[version] = known

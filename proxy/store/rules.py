@@ -154,21 +154,42 @@ def tighten(rule: Rule) -> Rule:
     return replace(rule, on_unsafe="block", on_scope=scopes, enforce=True)
 
 
-def plan_rules(
-    archive: Archive, policies: Sequence[str], stage: Stage, *, stream: bool, tightened: bool
-) -> Mapping[str, Rule]:
-    """Return the merged rule of every supervisor that these policies name for a stage.
+class Plans:
+    """The merged rules of a config version, worked out once for each combination of policies that occurs."""
 
-    Raises:
-        StoreError: a policy is not in the archive.
-    """
+    def __init__(self, archive: Archive) -> None:
+        self.archive = archive
+        self._known: dict[tuple[tuple[str, ...], Stage, bool, bool], Mapping[str, Rule]] = {}
+
+    def rules(self, policies: Sequence[str], stage: Stage, *, stream: bool, tightened: bool) -> Mapping[str, Rule]:
+        """Return the merged rule of every supervisor that these policies name for a stage.
+
+        Args:
+            policies: names of the policies that matched.
+            stage: input or output.
+            stream: the reply was streamed.
+            tightened: the caller asked for a block on unsafe.
+
+        Raises:
+            StoreError: a policy is not in the archive.
+        """
+        key = (tuple(policies), stage, stream and stage == "output", tightened)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = _merge(self.archive, *key)
+        return known
+
+
+def _merge(
+    archive: Archive, policies: Sequence[str], stage: Stage, stream: bool, tightened: bool
+) -> Mapping[str, Rule]:
     found: dict[str, list[Rule]] = {}
     for name in policies:
         sets = archive.policies.get(name)
         if sets is None:
             msg = f"policy {name!r} is not in the archived config"
             raise StoreError(msg)
-        rules = sets.get("stream") if stream and stage == "output" else None
+        rules = sets.get("stream") if stream else None
         for rule in sets.get(stage, ()) if rules is None else rules:
             found.setdefault(rule.supervisor, []).append(replace(rule, policies=(name,)))
     merged = {name: merge_rules(rules) for name, rules in found.items()}

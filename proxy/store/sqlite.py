@@ -185,6 +185,8 @@ class SqliteSink:
         """Close the file; logs the head of the chain, which an auditor can compare."""
         log.info("journal closed", extra={"boot": self._boot, "seq": self._head.seq, "hash": self._head.hash})
         try:
+            # With other workers still at it this folds what it can; the last one folds the rest.
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._connection.close()
         except sqlite3.Error as error:
             log.warning("journal did not close cleanly", extra={"reason": str(error)})
@@ -265,9 +267,9 @@ class SqliteJournal:
 
     async def aclose(self) -> None:
         """Write what is queued, end the writer, close the file."""
-        await self._writer.aclose()
         with self._reading:
-            self._reader.close()
+            self._reader.close()  # first: SQLite folds its log into the file when the last connection can write
+        await self._writer.aclose()
 
 
 async def open_journal(

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from proxy.policy import OnUnknown, OnUnsafe, Rule, UnknownPolicy
-from proxy.store.rules import Archive, merge_rules, plan_rules, rule_from_json, rule_to_json
+from proxy.store.rules import Archive, Plans, merge_rules, rule_from_json, rule_to_json
 from proxy.store.testing import ARCHIVE
 from supervisors.errors import StoreError
 from supervisors.types import Cause
@@ -56,20 +56,22 @@ def test_a_scope_that_one_policy_names_is_compared_with_the_others_default() -> 
 
 
 def test_a_plan_joins_policies_and_streams_may_differ() -> None:  # G-16
-    archive = Archive(
-        {
-            "one": {"input": (), "output": (Rule("a", "log"), Rule("b"))},
-            "two": {"input": (), "output": (Rule("a"),), "stream": (Rule("a", enforce=False),)},
-        }
+    plans = Plans(
+        Archive(
+            {
+                "one": {"input": (), "output": (Rule("a", "log"), Rule("b"))},
+                "two": {"input": (), "output": (Rule("a"),), "stream": (Rule("a", enforce=False),)},
+            }
+        )
     )
-    whole = plan_rules(archive, ["one", "two"], "output", stream=False, tightened=False)
+    whole = plans.rules(["one", "two"], "output", stream=False, tightened=False)
     assert {name: (rule.on_unsafe, rule.policies) for name, rule in whole.items()} == {
         "a": ("block", ("one", "two")),
         "b": ("block", ("one",)),
     }
-    streamed = plan_rules(archive, ["two"], "output", stream=True, tightened=False)
+    streamed = plans.rules(["two"], "output", stream=True, tightened=False)
     assert not streamed["a"].enforce
-    tightened = plan_rules(archive, ["two"], "output", stream=True, tightened=True)  # W-15
+    tightened = plans.rules(["two"], "output", stream=True, tightened=True)  # W-15
     assert (tightened["a"].enforce, tightened["a"].on_unsafe) == (True, "block")
     with pytest.raises(StoreError, match="policy 'three' is not in the archived config"):
-        plan_rules(archive, ["three"], "input", stream=False, tightened=False)
+        plans.rules(["three"], "input", stream=False, tightened=False)

@@ -39,6 +39,10 @@ def rows_of(path: Path, sql: str) -> list[tuple[object, ...]]:
         return connection.execute(sql).fetchall()
 
 
+def names_in(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
 def ids(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return [row["id"] for row in rows]
 
@@ -53,6 +57,13 @@ async def test_an_accepted_record_is_read_back_by_id_and_by_request_id(journal: 
     assert found["policy"] == {"names": ["default"], "version": VERSION}
     assert ids(await port.get("req-000000001")) == ["rec-000000002", "rec-000000001"]
     assert await port.get("rec-000000003") == []
+
+
+async def test_a_closed_journal_is_one_file(tmp_path: Path) -> None:
+    journal = await open_journal(tmp_path / "journal.db")
+    journal.accept(record())
+    await journal.aclose()
+    assert names_in(tmp_path) == ["journal.db"]
 
 
 async def test_each_hash_covers_the_one_before_and_the_canonical_json(journal: SqliteJournal) -> None:  # O-15
