@@ -93,7 +93,7 @@ class Cascade(BaseModel, frozen=True, extra="forbid"):
     """
 
     use: Literal["cascade"] = "cascade"
-    steps: tuple[Step, ...] = Field(min_length=1)
+    steps: tuple[Step, ...]
     exhaustive: bool = False
     timeout_s: float | None = Field(default=None, gt=0)
 
@@ -105,6 +105,9 @@ class Cascade(BaseModel, frozen=True, extra="forbid"):
 
     @model_validator(mode="after")
     def _check(self) -> Cascade:
+        if not self.steps:  # as a field constraint it would also be reported when a step is wrong
+            msg = "a cascade needs at least 1 step"
+            raise ValueError(msg)
         if len(self.nested) < len(self.steps):
             msg = f"every step needs a name of its own, got: {', '.join(self._names)}"
             raise ValueError(msg)

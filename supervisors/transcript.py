@@ -20,7 +20,7 @@ Granularity = Literal["conversation", "message", "segment", "sentence"]
 
 _UNREADABLE: frozenset[Kind] = frozenset({"media", "opaque"})
 _LOOK_ALIKE = re.compile("[<＜﹤‹〈《≪「⟨]{2,}|[>＞﹥›〉》≫」⟩]{2,}")
-_TEMPLATE_TOKEN = re.compile(r"<([|｜])|([|｜])>|\[(/?)INST\]", re.IGNORECASE)
+_TEMPLATE_TOKEN = re.compile(r"(?<=<)(?=[|｜])|(?<=[|｜])(?=>)|(?<=\[)(?=/?INST\])", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[。！？]+|[.!?\n](?=\s|$)")
 _CUT = "[… cut …]"
 
@@ -179,11 +179,7 @@ def _slice(group: Sequence[Passage], start: int, end: int) -> Iterator[Passage]:
 def neutralise(text: str) -> str:
     """Take away what could pass for a delimiter or a chat-template token, and nothing else."""
     spaced = _LOOK_ALIKE.sub(lambda run: " ".join(run[0]), text)
-    return _TEMPLATE_TOKEN.sub(_space_token, spaced)
-
-
-def _space_token(found: re.Match[str]) -> str:
-    return " ".join(found[0])
+    return _TEMPLATE_TOKEN.sub(" ", spaced)
 
 
 def render(exchange: Exchange, window: Window, nonce: str, context_chars: int) -> Transcript:

@@ -248,6 +248,25 @@ def count_needed(rule: Rule, ballots: Sequence[Ballot | None]) -> int:
     return len(outstanding)
 
 
+def advise(vote: Vote) -> tuple[str, ...]:
+    """Return what `validate` should tell the author of a panel, one sentence each (J-09); empty if nothing."""
+    models: dict[str, list[str]] = {}
+    for name, member in vote.members.items():
+        model: str | None = getattr(member, "model", None)
+        if model is not None:
+            models.setdefault(model, []).append(name)
+    shared = [
+        f"members {', '.join(names)} ask the same model {model!r}: their errors are the same too, and count as one vote"
+        for model, names in models.items()
+        if len(names) > 1
+    ]
+    if len(models) > 1 and not shared:
+        return ()
+    if len(models) == len(vote.members) == 1:
+        return ("a panel of one judge adds cost and no second opinion",)
+    return tuple(shared)
+
+
 def _inconclusive(outcome: Outcome) -> bool:
     return outcome.label is Label.UNKNOWN and outcome.detail in ("tie", "quorum_miss")
 

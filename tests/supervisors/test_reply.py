@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisors.errors import ReplyError
-from supervisors.reply import JudgeReply, ReplyRules, parse_reply
+from supervisors.reply import JudgeReply, ReplyRules, parse_grade, parse_reply
 
 N = "6f1ed002ab559585"
 OLD = "00000000deadbeef"
@@ -235,3 +235,43 @@ def test_a_changed_character_never_turns_unsafe_into_safe(index: int, character:
     except ReplyError:
         return
     assert label == "unsafe"
+
+
+GRADES = ("ACCEPTABLE", "UNACCEPTABLE", "no", "yes")
+
+
+@pytest.mark.parametrize(
+    ("text", "grade"),
+    [
+        ("ACCEPTABLE", "ACCEPTABLE"),
+        ("unacceptable.", "UNACCEPTABLE"),
+        ("**Unacceptable**!", "UNACCEPTABLE"),
+        ("```\nyes\n```", "yes"),
+        ("First I thought ACCEPTABLE.\nGrade: UNACCEPTABLE", "UNACCEPTABLE"),
+        ("Is it bad? yes\n\nFinal grade = `no`", "no"),
+    ],
+)
+def test_a_grade_is_the_word_the_reply_ends_on(text: str, grade: str) -> None:  # H-140
+    assert parse_grade(text, GRADES) == grade
+
+
+@pytest.mark.parametrize(
+    ("text", "detail"),
+    [
+        ("", "empty"),
+        ("```\n```", "empty"),
+        ("I know.", "unknown_label"),  # "no" inside a word
+        ("yesterday", "unknown_label"),
+        ("not acceptable", "unknown_label"),
+        ("Grade: not acceptable", "unknown_label"),
+        ("yes or no", "contradiction"),
+        ("Grade: yes. Grade: no", "contradiction"),
+        ("no\nThat was my grade.", "unknown_label"),
+        ("nо", "unknown_label"),  # a Cyrillic letter
+        ("5", "unknown_label"),
+    ],
+)
+def test_anything_but_one_declared_word_at_the_end_is_no_grade(text: str, detail: str) -> None:  # H-140, H-142
+    with pytest.raises(ReplyError) as caught:
+        parse_grade(text, GRADES)
+    assert caught.value.detail == detail
