@@ -103,9 +103,10 @@ def combine(verdicts: Sequence[Verdict]) -> Verdict:
     """Combine the verdicts on the pieces by ``any``: unsafe if one is, else unknown if one is, else safe (GP-14).
 
     The deciding piece gives detail, reason, scope and extras; `extras` then names it: ``chunk`` of ``chunks``.
+
+    Args:
+        verdicts: at least one.
     """
-    if not verdicts:
-        return _SKIPPED
     index = _deciding(verdicts)
     deciding = verdicts[index]
     scores = [verdict.score for verdict in verdicts if verdict.score is not None]
