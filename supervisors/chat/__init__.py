@@ -4,7 +4,7 @@ from supervisors.chat.breaker import Breaker, BreakerState
 from supervisors.chat.context import Budget, ChatContext
 from supervisors.chat.replies import error_word, parse_chat_reply
 from supervisors.chat.service import ChatService, ChatSettings, ModelCall
-from supervisors.chat.vendors import complete_with_vendor, stream_from_vendor
+from supervisors.chat.vendors import complete_with_vendor, load_litellm, stream_from_vendor
 
 __all__ = [
     "Breaker",
@@ -16,6 +16,7 @@ __all__ = [
     "ModelCall",
     "complete_with_vendor",
     "error_word",
+    "load_litellm",
     "parse_chat_reply",
     "stream_from_vendor",
 ]

@@ -63,7 +63,8 @@ class Breaker:
     def failed(self) -> None:
         """Count a failure; open when it is one too many, or when it was the probe."""
         self._failures += 1
-        if self._probing or self._failures >= self._limit:
+        late = self._opened_at is not None and not self._probing  # let through before it opened
+        if not late and (self._probing or self._failures >= self._limit):
             self._opened_at = self._clock()
         self._probing = False
 

@@ -162,7 +162,8 @@ def _read_position(entry: object) -> TokenAlternatives | None:
     fields = cast("Json", entry)
     top = fields.get("top_logprobs")
     alternatives = cast("list[object]", top) if isinstance(top, list) else []
-    pairs = [(cast("Json", each).get("token"), cast("Json", each).get("logprob")) for each in alternatives]
+    found = [cast("Json", each) for each in alternatives if isinstance(each, dict)]
+    pairs = [(each.get("token"), each.get("logprob")) for each in found]
     return _to_position(fields.get("token"), fields.get("logprob"), pairs)
 
 

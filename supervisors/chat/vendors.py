@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import warnings
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
@@ -131,9 +133,10 @@ async def complete_with_vendor(call: VendorCall) -> dict[str, Any]:
         ChatError: one of its three kinds, without the vendor's words.
         ReplyError: litellm could not read the vendor's reply.
     """
-    litellm = await asyncio.to_thread(_load)  # seconds of imports must not hold the loop
+    until = asyncio.get_running_loop().time() + call.timeout_s
+    litellm = await _load_until(until)
     try:
-        async with asyncio.timeout(call.timeout_s):
+        async with asyncio.timeout_at(until):
             return _to_plain(await _start(litellm, call, stream=False))
     except TimeoutError:
         raise _timeout() from None
@@ -148,12 +151,14 @@ async def stream_from_vendor(call: VendorCall) -> AsyncGenerator[dict[str, Any]]
         ChatError: as `complete_with_vendor`, also in the middle.
         ReplyError: as `complete_with_vendor`.
     """
-    litellm = await asyncio.to_thread(_load)
+    until = asyncio.get_running_loop().time() + call.timeout_s
+    litellm = await _load_until(until)
     try:
-        async with asyncio.timeout(call.timeout_s):
+        async with asyncio.timeout_at(until):
             chunks = await _start(litellm, call, stream=True)
-        async for chunk in chunks:
-            yield _to_plain_chunk(_to_plain(chunk))
+        async with aclosing(chunks):  # so that a caller who leaves closes the vendor's connection
+            async for chunk in chunks:
+                yield _to_plain_chunk(_to_plain(chunk))
     except TimeoutError:
         raise _timeout() from None
     except _catchable(litellm) as error:
@@ -168,6 +173,8 @@ def translate(error: Exception) -> GuardrailError:
         code = "vendor_package_missing"
     raw: object = getattr(error, "status_code", None)
     status = raw if isinstance(raw, int) else None
+    if meaning == "unavailable" and status is not None and 400 <= status < 500 and status not in (408, 429):
+        meaning = "refused"  # litellm has no class for some statuses and raises the general one
     match meaning:
         case "timeout":
             return _timeout()
@@ -183,11 +190,21 @@ def _timeout() -> ChatTimeout:
     return ChatTimeout("the vendor did not answer within the deadline", code="timeout")
 
 
-def _load() -> Any:
+async def _load_until(until: float) -> Any:
+    try:
+        async with asyncio.timeout_at(until):
+            return await asyncio.to_thread(load_litellm)  # seconds of imports must not hold the loop
+    except TimeoutError:
+        raise _timeout() from None
+
+
+def load_litellm() -> Any:
+    """Import litellm, quietly. Call it in a thread at start-up where a vendor is configured; otherwise on first use."""
     # Read by litellm while it is imported; without it the import fetches a price list from the network.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # noqa: TID251 - written, not read; see above
     import litellm  # noqa: PLC0415 - on first use: it costs seconds and about 200 MB
 
+    warnings.filterwarnings("ignore", message=".*`ReadOnly` qualifier", category=UserWarning)  # a page of its imports
     module: Any = litellm
     module.suppress_debug_info = True  # otherwise it prints to stdout
     module.turn_off_message_logging = True
