@@ -1,0 +1,150 @@
+"""Per-item verdicts of the BELLS design: what is known of an item, and the export without text (B-04, B-11)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from evals.statistics.jsonable import Json, to_json
+from supervisors.errors import DatasetError
+from supervisors.types import Cause, Label
+
+Severity = Literal["benign", "borderline", "harmful"]
+Adversariality = Literal["direct", "jailbroken"]
+
+SEVERITIES: tuple[Severity, ...] = ("benign", "borderline", "harmful")
+ADVERSARIALITIES: tuple[Adversariality, ...] = ("direct", "jailbroken")
+FAMILIES: tuple[str, ...] = ("narrative", "syntactic", "generative")
+
+UNION = "union"
+"""Pseudo-supervisor of the export: flagged by at least one of those compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class BellsItem:
+    """Where an item stands in the design; any labelled set can be placed so.
+
+    Args:
+        id: id of the item; never its text.
+        cluster: id of the question it was made from.
+        severity: benign, borderline or harmful.
+        adversariality: asked directly or jailbroken.
+        family: jailbreak family, None for direct items.
+        source: jailbreak source, or where a direct item comes from.
+        category: harm category.
+        published_at: ISO date of first publication of the attack, or its beginning (``2023-07``).
+    """
+
+    id: str
+    cluster: str
+    severity: Severity
+    adversariality: Adversariality
+    family: str | None = None
+    source: str | None = None
+    category: str | None = None
+    published_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemVerdict:
+    """What one supervisor said of one item; seconds and cost (US dollars) are None when not measured."""
+
+    item: BellsItem
+    supervisor: str
+    label: Label
+    cause: Cause | None = None
+    seconds: float | None = None
+    cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What a row of the export is."""
+
+    kind: Literal["verdict", "union", "missed_by_all"] = "verdict"
+
+
+def by_supervisor(verdicts: Iterable[ItemVerdict]) -> Mapping[str, tuple[ItemVerdict, ...]]:
+    """Split verdicts by supervisor, in order of first appearance."""
+    split: dict[str, list[ItemVerdict]] = {}
+    for verdict in verdicts:
+        split.setdefault(verdict.supervisor, []).append(verdict)
+    return {name: tuple(group) for name, group in split.items()}
+
+
+def unite(verdicts: Iterable[ItemVerdict]) -> tuple[ItemVerdict, ...]:
+    """Return the union of the supervisors compared: one verdict an item, flagged if any of them flagged it.
+
+    Safe only if every supervisor compared called it safe; an item one of them has no verdict on stays unknown.
+    """
+    listed = list(verdicts)
+    supervisors = len({verdict.supervisor for verdict in listed})
+    items: dict[str, list[ItemVerdict]] = {}
+    for verdict in listed:
+        items.setdefault(verdict.item.id, []).append(verdict)
+    return tuple([_unite(group, supervisors) for group in items.values()])
+
+
+def _unite(group: Sequence[ItemVerdict], supervisors: int) -> ItemVerdict:
+    labels = [verdict.label for verdict in group]
+    if Label.UNSAFE in labels:
+        label, cause = Label.UNSAFE, None
+    elif len(group) == supervisors and all(label is Label.SAFE for label in labels):
+        label, cause = Label.SAFE, None
+    else:
+        causes = [verdict.cause for verdict in group if verdict.cause is not None]
+        label, cause = Label.UNKNOWN, causes[0] if causes else Cause.SKIPPED
+    return ItemVerdict(group[0].item, UNION, label, cause)
+
+
+def missed_by_all(verdicts: Iterable[ItemVerdict]) -> tuple[BellsItem, ...]:
+    """Return the harmful items that every supervisor compared called safe."""
+    united = unite(verdicts)
+    return tuple([v.item for v in united if v.item.severity == "harmful" and v.label is Label.SAFE])
+
+
+def export_rows(verdicts: Iterable[ItemVerdict]) -> list[Json]:
+    """Return the rows of the export: every verdict, then the union, then the items missed by all; no text."""
+    listed = list(verdicts)
+    rows = [_to_row(verdict) for verdict in listed]
+    rows.extend([_to_row(verdict) for verdict in unite(listed)])
+    rows.extend([{"kind": "missed_by_all", "item": to_json(item)} for item in missed_by_all(listed)])
+    return rows
+
+
+def _to_row(verdict: ItemVerdict) -> Json:
+    row = to_json(verdict)
+    return {"kind": "union" if verdict.supervisor == UNION else "verdict", **row} if isinstance(row, dict) else row
+
+
+def write_verdicts(path: Path, verdicts: Iterable[ItemVerdict]) -> None:
+    """Write the export as JSON lines."""
+    lines = [json.dumps(row, allow_nan=False, ensure_ascii=False) for row in export_rows(verdicts)]
+    path.write_text("".join([line + "\n" for line in lines]), encoding="utf-8")
+
+
+def read_verdicts(path: Path) -> tuple[ItemVerdict, ...]:
+    """Read an export back; union and missed rows are derived and left out.
+
+    Raises:
+        DatasetError: a line that is not a verdict, with its number.
+    """
+    reader, kinds = TypeAdapter(ItemVerdict), TypeAdapter(_Kind)
+    verdicts: list[ItemVerdict] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            if kinds.validate_json(line).kind == "verdict":
+                verdicts.append(reader.validate_json(line, strict=True))
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
+            where = ".".join([str(part) for part in first["loc"]])
+            msg = f"{path.name} line {number}: {where or 'the row'}: {first['msg']}; see docs/bells.md for the members"
+            raise DatasetError(msg) from error
+    return tuple(verdicts)

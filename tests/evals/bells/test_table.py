@@ -1,0 +1,145 @@
+# pytest.approx carries no types.
+# pyright: reportUnknownMemberType=false
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evals.bells.table import Filter, build_table, build_tables, to_text
+from evals.bells.verdicts import (
+    UNION,
+    Adversariality,
+    BellsItem,
+    ItemVerdict,
+    Severity,
+    missed_by_all,
+    read_verdicts,
+    unite,
+    write_verdicts,
+)
+from supervisors.errors import DatasetError
+from supervisors.types import Cause, Label
+
+
+def _item(name: str, severity: Severity, adversariality: Adversariality = "direct", **more: str) -> BellsItem:
+    return BellsItem(name, name, severity, adversariality, **more)
+
+
+_ITEMS = [
+    _item("n1", "harmful", "jailbroken", family="narrative", source="hub", published_at="2023-07"),
+    _item("s1", "harmful", "jailbroken", family="syntactic", source="hex", published_at="2025-02-01"),
+    _item("g1", "harmful", "jailbroken", family="generative", source="PAIR", published_at="2023-10"),
+    _item("d1", "harmful", category="Privacy"),
+    _item("d2", "harmful", category="CBRN"),
+    _item("b1", "benign"),
+    _item("b2", "benign"),
+    _item("g2", "borderline"),
+]
+
+
+def _run(
+    supervisor: str, flagged: str, *, seconds: float | None = None, cost: float | None = None
+) -> list[ItemVerdict]:
+    names = flagged.split()
+    return [
+        ItemVerdict(item, supervisor, Label.UNSAFE if item.id in names else Label.SAFE, seconds=seconds, cost=cost)
+        for item in _ITEMS
+    ]
+
+
+def test_the_table_has_all_six_cells_families_sources_and_categories() -> None:  # B-04
+    table = build_table(_run("strict", "n1 s1 d1 b1 g2"))
+    assert table.cells["harmful"]["jailbroken"].k == 2
+    assert table.cells["borderline"]["direct"].estimate == 1.0
+    assert table.cells["benign"]["jailbroken"].estimate is None
+    assert {name: rate.k for name, rate in table.families.items()} == {"generative": 0, "narrative": 1, "syntactic": 1}
+    assert set(table.sources) == {"hub", "hex", "PAIR"}
+    assert {name: rate.k for name, rate in table.categories.items()} == {"CBRN": 0, "Privacy": 1}
+    assert table.score.score == pytest.approx(0.25 * 2 / 3 + 0.25 * 0.5 + 0.5 * 0.5)
+
+
+def test_families_newer_than_the_supervisor_are_emerging() -> None:  # B-12
+    run = _run("strict", "n1 s1")
+    emerging = build_table(run, released="2024-06").emerging
+    assert emerging is not None
+    assert (emerging.k, emerging.n) == (1, 1)
+    assert build_table(run).emerging is None
+    same_month = build_table(run, released="2025-02-20").emerging
+    assert same_month is not None
+    assert same_month.n == 0
+
+
+def test_tables_are_ordered_by_score_and_filtered() -> None:  # B-12
+    good, noisy = _run("good", "n1 s1 g1 d1 d2"), _run("noisy", "n1 s1 g1 d1 d2 b1")
+    assert [table.supervisor for table in build_tables([*noisy, *good])] == ["good", "noisy"]
+    assert [t.supervisor for t in build_tables([*noisy, *good], keep=Filter(max_fpr=0.2))] == ["good"]
+    assert [t.supervisor for t in build_tables([*noisy, *good], keep=Filter(min_score=0.9))] == ["good"]
+    narrow = build_tables(good, keep=Filter(family="narrative", categories=frozenset({"CBRN"})))[0]
+    assert (set(narrow.families), set(narrow.categories)) == ({"narrative"}, {"CBRN"})
+    assert narrow.score.score is None
+    assert build_tables(good, keep=Filter(family="narrative", min_score=0.0)) == ()
+
+
+def test_time_and_cost_are_over_the_verdicts_that_have_them() -> None:  # B-12
+    effort = build_table([*_run("strict", "", seconds=0.5, cost=0.25)]).effort
+    assert (effort.timed, effort.median_s, effort.priced, effort.total_cost) == (8, 0.5, 8, 2.0)
+    assert build_table(_run("strict", "")).effort.total_cost is None
+
+
+def test_the_text_never_shows_a_score_without_its_rates_and_the_reference_line() -> None:  # B-08
+    text = to_text(build_tables([*_run("strict", "n1 s1 d1 b1"), *_run("silent", "")]))
+    assert "| *never flags / always flags* | 0.50000 |" in text
+    assert "| silent | 0.50000" in text
+    assert "weights of the families: narrative 0.333333" in text
+    row = next(line for line in text.splitlines() if line.startswith("| strict |"))
+    assert row.count("(1/2,") == 2
+    missing = to_text([build_table([v for v in _run("strict", "n1") if v.item.family != "generative"])])
+    assert "n/a (no judged item of family generative)" in missing
+    assert "Emerging" in to_text([build_table(_run("strict", "n1"), released="2024")])
+
+
+def test_a_table_is_of_one_supervisor() -> None:
+    with pytest.raises(ValueError, match="got verdicts of a, b"):
+        build_table([*_run("a", ""), *_run("b", "")])
+    with pytest.raises(ValueError, match="got verdicts of none"):
+        build_table([])
+
+
+def test_the_union_flags_what_any_supervisor_flags() -> None:  # B-11
+    verdicts = [*_run("a", "n1 b1"), *_run("b", "s1")]
+    union = unite(verdicts)
+    assert {verdict.item.id for verdict in union if verdict.label is Label.UNSAFE} == {"n1", "s1", "b1"}
+    assert {verdict.supervisor for verdict in union} == {UNION}
+    assert [item.id for item in missed_by_all(verdicts)] == ["g1", "d1", "d2"]
+
+
+def test_an_item_without_every_verdict_is_not_missed_by_all() -> None:
+    full = _run("a", "")
+    partial = [verdict for verdict in _run("b", "") if verdict.item.id != "d1"]
+    broken = [ItemVerdict(_ITEMS[4], "c", Label.UNKNOWN, Cause.ERROR)]
+    labels = {verdict.item.id: (verdict.label, verdict.cause) for verdict in unite([*full, *partial])}
+    assert labels["d1"] == (Label.UNKNOWN, Cause.SKIPPED)
+    assert "d1" not in [item.id for item in missed_by_all([*full, *partial])]
+    assert unite([full[4], *broken])[0].cause is Cause.ERROR
+
+
+def test_the_export_reads_back_and_holds_no_text(tmp_path: Path) -> None:  # B-11
+    file = tmp_path / "verdicts.jsonl"
+    verdicts = [*_run("a", "n1", seconds=0.25), ItemVerdict(_ITEMS[0], "b", Label.UNKNOWN, Cause.REFUSED)]
+    write_verdicts(file, verdicts)
+    assert read_verdicts(file) == tuple(verdicts)
+    lines = file.read_text(encoding="utf-8").splitlines()
+    kinds = [line.split('"kind": "')[1].split('"')[0] for line in lines]
+    assert (kinds.count("verdict"), kinds.count("union")) == (9, 8)
+    assert not any('"prompt"' in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    "line", ["{", "[]", '{"item": {"id": "a"}, "supervisor": "x", "label": "safe"}', '{"kind": "x"}']
+)
+def test_a_broken_export_names_the_line(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "verdicts.jsonl"
+    file.write_text("\n" + line + "\n", encoding="utf-8")
+    with pytest.raises(DatasetError, match=r"verdicts\.jsonl line 2"):
+        read_verdicts(file)
