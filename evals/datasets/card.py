@@ -167,7 +167,8 @@ class ClusterRule(BaseModel):
         by: `text` (same normalised text), `row` (same row), `column` (same cell), `column_text` (cell, normalised).
         column: for the last two.
         text: column with the root's text; `column` when `by` is `column_text`.
-        root: data set whose rows are the roots, so that sets derived from it share clusters; empty means this one.
+        root: data set whose rows are the roots, so that sets derived from it share clusters; empty means this one,
+            and for the two text rules any: the same text is the same root in every set.
     """
 
     model_config = _CONFIG
@@ -281,8 +282,11 @@ class Card(BaseModel):
         if self.files and not self.views and not ({"prompt", "messages"} & set(self.columns)):
             msg = "columns names neither prompt nor messages, and there are no views"
             raise ValueError(msg)
-        if self.placeholder:
+        try:
             re.compile(self.placeholder)
+        except re.error as error:
+            msg = f"placeholder {self.placeholder!r} is no regular expression: {error}"
+            raise ValueError(msg) from error
         return self
 
 

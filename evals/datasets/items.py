@@ -200,12 +200,13 @@ class _Maker:
             case "column":
                 return f"{root}#{record.row.get(rule.column)}"
             case "column_text":
-                return f"{root}#{_text_key(str(record.row.get(rule.column)))}"
+                return f"{rule.root or 'text'}#{_text_key(str(record.row.get(rule.column)))}"
             case "text":
-                return f"{root}#{_text_key(text)}" if text else item_id
+                return f"{rule.root or 'text'}#{_text_key(text)}" if text else item_id
 
     def _root(self, row: Row) -> str | None:
-        value = row.get(self._card.cluster.text_column)
+        column = self._card.cluster.text_column  # a file may have a column without a name
+        value = row.get(column) if column else None
         return value if isinstance(value, str) and value else None
 
     def _parent(self, record: Record) -> str | None:

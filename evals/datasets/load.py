@@ -238,3 +238,11 @@ def _compare_labels(card: Card, items: Sequence[Item]) -> Iterator[Drift]:
     for truth in Truth:
         if found.of(truth) != expected.of(truth):
             yield Drift(card.id, "", f"label count {truth}", str(expected.of(truth)), str(found.of(truth)))
+
+
+def constant_columns(items: Sequence[Item]) -> tuple[str, ...]:
+    """Name the columns that hold one value in every item: a rate computed on one says nothing (T-21)."""
+    if len(items) < 2:
+        return ()
+    names = [name for name in items[0].meta if all(name in item.meta for item in items)]
+    return tuple(name for name in names if len({str(item.meta[name]) for item in items}) == 1)

@@ -146,7 +146,7 @@ def _prefix(one: _Shingles, frequency: Counter[tuple[str, ...]]) -> list[tuple[s
     Two sets with Jaccard ≥ t overlap in at least ceil(t·|one|) shingles, so among the |one| − ceil(t·|one|) + 1
     rarest of each there is a common one.
     """
-    needed = -int(-NEAR * len(one) // 1)
+    needed = (4 * len(one) + 4) // 5  # ceil(0.8 n) without rounding errors
     return sorted(one, key=lambda shingle: (frequency[shingle], shingle))[: len(one) - needed + 1]
 
 
