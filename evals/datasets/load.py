@@ -32,7 +32,7 @@ class Drift:
 
     def __str__(self) -> str:
         where = f"{self.dataset}: {self.file}" if self.file else self.dataset
-        return f"{where}: {self.field} is {self.found}, the card says {self.expected}"
+        return f"{where}: {self.field} is {self.found}, expected {self.expected}"
 
 
 @dataclass(frozen=True, slots=True)

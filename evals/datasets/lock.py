@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from evals.datasets.card import Card
 from evals.datasets.load import Drift, Loaded, count_labels, read_dataset
 from evals.datasets.narrow import is_object
+from evals.datasets.registry import load_card
 from supervisors.errors import DatasetError
 
 LOCK_NAME = "data.lock.json"
@@ -123,6 +124,19 @@ def read_lock(path: Path) -> dict[str, LockEntry]:
     except (ValueError, ValidationError) as error:
         msg = f"{path.name}: is not a data lock: {error}"
         raise DatasetError(msg) from error
+
+
+def verify_lock(entries: Mapping[str, LockEntry], data_dir: Path) -> tuple[Drift, ...]:
+    """Compare the files on disk with a lock and return every field that changed.
+
+    Raises:
+        DatasetError: a locked set has no card any more, or its files are missing or malformed.
+    """
+    changed: list[Drift] = []
+    for name, locked in entries.items():
+        now = lock_entry(read_dataset(load_card(name), data_dir, accept_drift=True))
+        changed += compare_lock(locked, now)
+    return tuple(changed)
 
 
 def compare_lock(locked: LockEntry, now: LockEntry) -> tuple[Drift, ...]:

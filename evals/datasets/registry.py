@@ -7,6 +7,8 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -16,6 +18,8 @@ from evals.datasets.card import Card
 from supervisors.errors import DatasetError
 
 CARDS = Path(str(resources.files("evals.datasets"))) / "cards"
+ENTRY_POINTS = "guardrail_proxy.cards"
+"""Entry-point group of packages that bring cards: `mine = "my_package"`."""
 BUILTIN = Path(str(resources.files("evals.datasets"))) / "builtin"
 
 
@@ -28,13 +32,37 @@ class Listed:
     error: str | None = None
 
 
-def list_cards(folder: Path = CARDS) -> tuple[Listed, ...]:
-    """List every card of the folder by id, broken ones with their reason."""
-    listed = [_read(path) for path in sorted(folder.glob("*.toml"))]
+def list_cards(folder: Path | None = None) -> tuple[Listed, ...]:
+    """List every card by id, broken ones with their reason.
+
+    Args:
+        folder: where to look; None takes our own cards and those of installed packages (H-185).
+    """
+    ours = CARDS if folder is None else folder
+    listed = [_read(path) for path in sorted(ours.glob("*.toml"))]
+    if folder is None:
+        listed += _plugin_cards()
     return tuple(_without_clashes(listed))
 
 
-def load_card(name: str, folder: Path = CARDS) -> Card:
+def _plugin_cards() -> list[Listed]:
+    """List the cards of packages named by entry points: folders of TOML files; no code of theirs is run."""
+    listed: list[Listed] = []
+    for point in entry_points(group=ENTRY_POINTS):
+        try:
+            spec = find_spec(point.value)
+        except (ImportError, ValueError, AttributeError) as error:
+            listed.append(Listed(point.name, None, f"entry point {point.value!r} cannot be found: {error}"))
+            continue
+        folders = list(spec.submodule_search_locations or ()) if spec else []
+        paths = [path for folder in folders for path in sorted(Path(folder).glob("*.toml"))]
+        listed += [_read(path) for path in paths]
+        if not paths:
+            listed.append(Listed(point.name, None, f"entry point {point.value!r} is no package with *.toml cards"))
+    return listed
+
+
+def load_card(name: str, folder: Path | None = None) -> Card:
     """Return the card with this id, or with this alias: old ids and moved owners resolve (T-24).
 
     Raises:
@@ -77,7 +105,10 @@ def _without_clashes(listed: Sequence[Listed]) -> list[Listed]:
     """Mark a card broken when one of its aliases already names another set (two benchmarks were called AHB)."""
     owners = {entry.id: entry.id for entry in listed}
     checked: list[Listed] = []
-    for entry in listed:
+    for position, entry in enumerate(listed):
+        if entry.card and any(entry.id == earlier.id for earlier in listed[:position]):
+            checked.append(Listed(entry.id, None, f"id {entry.id!r} is taken"))
+            continue
         clash = [
             alias for alias in (entry.card.aliases if entry.card else ()) if owners.get(alias, entry.id) != entry.id
         ]

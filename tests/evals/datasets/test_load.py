@@ -86,7 +86,7 @@ def test_whatever_differs_from_the_card_is_named(tmp_path: Path, change: dict[st
 def test_accepted_drift_loads_and_is_reported(tmp_path: Path) -> None:  # DS-02
     loaded = read_dataset(toy(rows=3), place(tmp_path, BODY), accept_drift=True)
     assert len(loaded.items) == 2
-    assert [str(drift) for drift in loaded.drifts] == ["toy: toy/toy.csv: rows is 2, the card says 3"]
+    assert [str(drift) for drift in loaded.drifts] == ["toy: toy/toy.csv: rows is 2, expected 3"]
 
 
 def test_a_swapped_header_is_refused_twice(tmp_path: Path) -> None:  # T-10
@@ -131,6 +131,25 @@ def test_a_broken_card_is_listed_and_stops_nobody(tmp_path: Path) -> None:  # DS
     assert load_card("old", tmp_path).id == "good"
     with pytest.raises(DatasetError, match="card 'typo' is broken"):
         load_card("typo", tmp_path)
+
+
+def test_installed_packages_bring_cards_and_broken_ones_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # H-185
+    text = 'id = "theirs"\ntitle = "T"\nlicence = "MIT"\nlicence_class = "A"\n[source]\nkind = "local"\n'
+    text += '[label]\nrule = "none"\nmeaning = "m"\n'
+    (tmp_path / "their_cards").mkdir()
+    (tmp_path / "their_cards" / "theirs.toml").write_text(text)
+    (tmp_path / "their_cards" / "smoke.toml").write_text(text.replace("theirs", "smoke"))
+    (tmp_path / "their-1.dist-info").mkdir()
+    (tmp_path / "their-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: their\nVersion: 1\n")
+    points = "[guardrail_proxy.cards]\nthem = their_cards\ngone = no_such_package\n"
+    (tmp_path / "their-1.dist-info" / "entry_points.txt").write_text(points)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    assert load_card("theirs").title == "T"
+    assert load_card("smoke").title.startswith("Built-in")
+    errors = [entry.error for entry in list_cards() if entry.error]
+    assert errors == ["id 'smoke' is taken", "entry point 'no_such_package' is no package with *.toml cards"]
 
 
 def test_every_shipped_card_is_sound() -> None:

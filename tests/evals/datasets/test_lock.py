@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evals.datasets import load_card
-from evals.datasets.lock import LOCK_NAME, compare_lock, lock, read_lock, write_lock
+from evals.datasets.lock import LOCK_NAME, compare_lock, lock, read_lock, verify_lock, write_lock
 from supervisors.errors import DatasetError
 
 
@@ -35,6 +35,13 @@ def test_every_changed_field_is_named(tmp_path: Path) -> None:  # H-116, DS-02
     now = replace(old, benign=6, label_rule="none: m", files=(other,))
     assert [drift.field for drift in compare_lock(old, now)] == ["label_rule", "benign", "sha256", "rows"]
     assert [drift.field for drift in compare_lock(old, replace(old, files=()))] == ["file"]
+
+
+def test_a_lock_is_compared_with_the_disk(tmp_path: Path) -> None:
+    entries = lock([load_card("smoke")], tmp_path)
+    assert verify_lock(entries, tmp_path) == ()
+    changed = {"smoke": replace(entries["smoke"], items=9)}
+    assert [str(drift) for drift in verify_lock(changed, tmp_path)] == ["smoke: items is 10, expected 9"]
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"format_version": 2}', '{"format_version": 1, "datasets": {"a": {}}}'])

@@ -13,7 +13,6 @@ import pytest
 from evals.datasets import load, load_card
 from evals.datasets.load import missing_files
 from evals.datasets.overlap import NEAR, compare_sets, count_origins, overlap, shingles, without_shared
-from evals.norm import norm_text
 from evals.types import Item, Truth, make_item_id
 
 LONG = "please describe the colour of the violet umbrella that stands beside the green kettle on the shelf"
@@ -93,10 +92,6 @@ def test_every_pair_of_sets_is_reported_and_origins_are_counted() -> None:  # DS
         ("b", "c", 0),
     ]
     assert count_origins([replace(items("x")[0], source="elsewhere"), items("y")[0]]) == {"elsewhere": 1}
-
-
-def test_the_normal_form_folds_width_case_and_white_space() -> None:  # DS-09
-    assert norm_text(" Ｖiolet\u00a0\r\n STRASSE\u3000straße ") == "violet strasse strasse"
 
 
 @pytest.mark.data
