@@ -233,6 +233,11 @@ def policy_rules(name: str, policy: Policy) -> Mapping[Literal["input", "output"
     return rules
 
 
+def forced_names(policy: Policy) -> Mapping[Stage, Sequence[str]]:
+    """Return, by stage, the supervisors no caller can leave out (G-15)."""
+    return {stage: _with_opaque(settings, settings.forced) for stage, settings in _stages(policy)}
+
+
 def _stages(policy: Policy) -> tuple[tuple[Stage, StagePolicy], tuple[Stage, StagePolicy]]:
     return ("input", policy.input), ("output", policy.output)
 

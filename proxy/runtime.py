@@ -16,7 +16,7 @@ from proxy.keys import Keyring
 from proxy.local import LocalSettings, start_local
 from proxy.metrics import Metrics
 from proxy.pipeline import Pipeline
-from proxy.plan import OPAQUE, Planner, policy_rules
+from proxy.plan import OPAQUE, Planner, forced_names, policy_rules
 from proxy.ports import Model, Settings
 from proxy.prepare import Catalogue
 from proxy.sinks import JournalSinks
@@ -204,4 +204,6 @@ def full_names(name: str, supervisor: Supervisor) -> list[str]:
 
 
 def _archive(config: Config, labels: Labels) -> Archive:
-    return Archive({name: policy_rules(name, policy) for name, policy in config.policies.items()}, labels)
+    rules = {name: policy_rules(name, policy) for name, policy in config.policies.items()}
+    forced = {name: forced_names(policy) for name, policy in config.policies.items()}
+    return Archive(rules, labels, forced)

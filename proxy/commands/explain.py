@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from proxy.check import explain_plan
+from proxy.commands.verify import Subparsers
 from proxy.config import Config, config_version, load_config
 from proxy.keys import Caller
 from proxy.plan import Planner
@@ -16,13 +17,16 @@ from proxy.prepare import Catalogue, arrive, new_id, prepare
 from proxy.wire.body import parse_body
 from proxy.wire.chat import CHAT
 from proxy.wire.errors import RequestError
-from proxy.commands.verify import Subparsers
 from supervisors.errors import ConfigError
 
 
 def add_parser(commands: Subparsers) -> None:
     """Declare the command."""
-    parser = commands.add_parser("explain", help="show what would happen to a request, without doing it", description="show what would happen to a request, without doing it")
+    parser = commands.add_parser(
+        "explain",
+        help="show what would happen to a request, without doing it",
+        description="show what would happen to a request, without doing it",
+    )
     parser.add_argument("config", type=Path, help="config file")
     parser.add_argument("--request", type=Path, required=True, help="file with the JSON body of a chat completion")
     parser.add_argument("--key", help="configured name of the caller's key")

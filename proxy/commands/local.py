@@ -6,16 +6,20 @@ import argparse
 import asyncio
 import sys
 
-from proxy.local import LocalSettings, start_local
 from proxy.commands.verify import Subparsers
+from proxy.local import LocalSettings, start_local
 from supervisors.errors import ConfigError
 
 
 def add_parser(commands: Subparsers) -> None:
     """Declare the command."""
-    parser = commands.add_parser("local", help="run the local model (extra 'local')", description="run the local model (extra 'local')")
+    parser = commands.add_parser(
+        "local", help="run the local model (extra 'local')", description="run the local model (extra 'local')"
+    )
     verbs = parser.add_subparsers(dest="verb", required=True)
-    serve = verbs.add_parser("serve", help="serve it on loopback until interrupted", description="serve it on loopback until interrupted")
+    serve = verbs.add_parser(
+        "serve", help="serve it on loopback until interrupted", description="serve it on loopback until interrupted"
+    )
     serve.add_argument("--port", type=int, default=0, help="0 picks a free port")
     serve.add_argument("--slots", type=int, default=2, help="requests at once")
     serve.add_argument("--threads", type=int, default=2, help="CPU threads")

@@ -7,14 +7,18 @@ import json
 import sys
 from typing import Any
 
-from proxy.config import Config
 from proxy.commands.verify import Subparsers
+from proxy.config import Config
 from supervisors.plugins import find_plugins
 
 
 def add_parser(commands: Subparsers) -> None:
     """Declare the command."""
-    parser = commands.add_parser("schema", help="print the JSON Schema of the config file", description="print the JSON Schema of the config file")
+    parser = commands.add_parser(
+        "schema",
+        help="print the JSON Schema of the config file",
+        description="print the JSON Schema of the config file",
+    )
     parser.set_defaults(run=run)
 
 

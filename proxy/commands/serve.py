@@ -13,10 +13,10 @@ from types import FrameType
 import uvicorn
 
 from proxy.app import create_app
+from proxy.commands.verify import Subparsers
 from proxy.config import load_config
 from proxy.gateway import Gateway
 from proxy.logs import set_up_logging
-from proxy.commands.verify import Subparsers
 from supervisors.errors import ConfigError, MissingError, StoreError
 
 log = logging.getLogger(__name__)

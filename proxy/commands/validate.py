@@ -7,14 +7,16 @@ import sys
 from pathlib import Path
 
 from proxy.checks import check_config
-from proxy.config import config_version, load_config
 from proxy.commands.verify import Subparsers
+from proxy.config import config_version, load_config
 from supervisors.errors import ConfigError
 
 
 def add_parser(commands: Subparsers) -> None:
     """Declare the command."""
-    parser = commands.add_parser("validate", help="check a config file without serving it", description="check a config file without serving it")
+    parser = commands.add_parser(
+        "validate", help="check a config file without serving it", description="check a config file without serving it"
+    )
     parser.add_argument("config", type=Path, help="config file")
     parser.set_defaults(run=run)
 

@@ -21,7 +21,7 @@ NOT_ASSESSED = ("n/a", "none", "")
 """Values that mean "I did not judge this", not "I found nothing" (GP-05)."""
 
 
-class Unreadable(ReplyError):  # noqa: N818 - named like the verdict it becomes, as in errors.py
+class Unreadable(ReplyError):
     """A reply that holds no usable verdict.
 
     Args:
