@@ -55,6 +55,12 @@ class Call:
     kind: RecordKind = "exchange"
     stages: tuple[Stage, ...] = ("input", "output")
 
+    @property
+    def output(self) -> StagePlan:
+        """Return the output stage as it holds for this call: a stream in observe mode enforces nothing."""
+        plan = self.plan.output
+        return plan.observing() if self.stream and plan.stream.mode == "observe" else plan
+
 
 @dataclass(slots=True)
 class Progress:
@@ -102,7 +108,7 @@ class Progress:
         if "input" in call.stages:
             self._lay(call.plan.input, [self.input])
         if "output" in call.stages:
-            self._lay(call.plan.output, self.outputs)
+            self._lay(call.output, self.outputs)
 
     def _lay(self, plan: StagePlan, results: Sequence[StageResult]) -> None:
         ran = [result for result in results if result.assessments]

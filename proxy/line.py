@@ -196,9 +196,7 @@ class Line:
 
     async def _relay(self, model: Model, raw: bytes) -> None:
         call, progress = self._call, self._progress
-        plan = call.plan.output
-        observing = plan.observing() if plan.stream.mode == "observe" else plan
-        relay = Relay(call, progress, Judging(observing, self._open, self._settings.expose), self)
+        relay = Relay(call, progress, Judging(call.output, self._open, self._settings.expose), self)
         waiting = perf_counter()
         try:
             async with model.stream(call.adapter.upstream_path, raw, call.headers) as reply:

@@ -1,12 +1,59 @@
-"""Verdicts of several passes over one growing text, folded into one. Pure."""
+"""Passes over a growing text: who is asked together, and how the verdicts of several passes fold into one. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal
 
-from supervisors.types import Cause, Verdict
+from proxy.plan import StagePlan
+from supervisors.ask import stream_capability
+from supervisors.types import Cause, Segment, Supervisor, Verdict
+
+Group = Literal["window", "growth", "final"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One question to put to a group of supervisors.
+
+    Args:
+        group: which schedule they follow.
+        named: whom to ask.
+        segments: the text to judge.
+        offsets: for each path, where the text given begins in the whole field.
+        complete: this is the final pass.
+    """
+
+    group: Group
+    named: tuple[tuple[str, Supervisor], ...]
+    segments: tuple[Segment, ...]
+    offsets: Mapping[str, int]
+    complete: bool
+
+
+def group_supervisors(
+    plan: StagePlan, *, ignore_final: bool = False
+) -> dict[Group, tuple[tuple[str, Supervisor], ...]]:
+    """Return the enforcing supervisors by schedule; `ignore_final` lets those for whole texts judge as they grow."""
+    groups: dict[Group, list[tuple[str, Supervisor]]] = {"window": [], "growth": [], "final": []}
+    for name, supervisor in plan.blocking:
+        match stream_capability(supervisor):
+            case "incremental" | "windowed":
+                groups["window"].append((name, supervisor))
+            case "growth":
+                groups["growth"].append((name, supervisor))
+            case "final":
+                groups["growth" if ignore_final else "final"].append((name, supervisor))
+    return {name: tuple(members) for name, members in groups.items()}
+
+
+def holdback_of(supervisor: Supervisor) -> int:
+    """Return how many characters a supervisor's longest match may still need, 0 unless it is incremental."""
+    if stream_capability(supervisor) != "incremental":
+        return 0
+    longest: Callable[[], int] | None = getattr(supervisor, "holdback_chars", None)
+    return longest() if longest is not None else 0
 
 
 def shift_spans(verdict: Verdict, offsets: Mapping[str, int]) -> Verdict:

@@ -12,9 +12,10 @@ from proxy.beside import beside
 from proxy.blocks import block_error, is_failure, notice_text
 from proxy.call import Call, Progress
 from proxy.headers import Expose
+from proxy.passes import Pass
 from proxy.plan import StagePlan
 from proxy.stages import StageResult, conclude, never, settled_by
-from proxy.stream import Gate, Pass
+from proxy.stream import Gate
 from proxy.wire.adapter import Chunk, Head
 from proxy.wire.errors import RequestError
 from proxy.wire.sse import COMMENT, SseParser

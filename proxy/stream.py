@@ -7,22 +7,19 @@ reading, asking and writing around it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
 from proxy.frontier import SENTENCE_ENDS, clear_of_cuts, end_of_words, has_sentence, holdback_start, mask_piece
-from proxy.passes import join_passes, shift_spans
+from proxy.passes import Group, Pass, group_supervisors, holdback_of, join_passes, shift_spans
 from proxy.plan import StagePlan
 from proxy.policy import Reason, judge_verdict
 from proxy.redact import Mark, RedactionImpossible, mask_arguments, merge_spans
 from proxy.wire.adapter import Adapter, Chunk, Piece
-from supervisors.ask import stream_capability
 from supervisors.types import Assessment, Cause, Kind, Media, Segment, Span, Supervisor, Verdict, unknown
 
 _SENTENCE_CHARS: Final = 1000
-
-Group = Literal["window", "growth", "final"]
 
 
 @dataclass(slots=True)
@@ -73,25 +70,6 @@ class _Running:
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
-    """One question to put to a group of supervisors.
-
-    Args:
-        group: which schedule they follow.
-        named: whom to ask.
-        segments: the text to judge.
-        offsets: for each path, where the text given begins in the whole field.
-        complete: this is the final pass.
-    """
-
-    group: Group
-    named: tuple[tuple[str, Supervisor], ...]
-    segments: tuple[Segment, ...]
-    offsets: Mapping[str, int]
-    complete: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Block:
     """Why a choice was blocked."""
 
@@ -120,9 +98,9 @@ class Gate:
         self._held: deque[_Held] = deque()
         self._held_bytes = 0
         self._running = {name: _Running(supervisor) for name, supervisor in plan.blocking}
-        self._groups = _group(plan)
+        self._groups = group_supervisors(plan)
         self._next_growth = plan.stream.window_chars
-        self._holdback = max([_holdback(supervisor) for _, supervisor in self._groups["window"]], default=0)
+        self._holdback = max([holdback_of(supervisor) for _, supervisor in self._groups["window"]], default=0)
         self._total = 0
         self._new = 0
         self._sentence = False
@@ -182,14 +160,14 @@ class Gate:
         """Judge in windows from here on, after the policy has said what an over-long hold means."""
         if self._plan.stream.on_buffer_exceeded == "window" and self._mode == "hold":
             self._mode = "window"
-            self._groups = _group(self._plan, ignore_final=True)
+            self._groups = group_supervisors(self._plan, ignore_final=True)
             return
         over = unknown(Cause.OVER_LIMIT, detail="buffer")
         for name, running in self._running.items():
             running.verdict = join_passes(running.verdict, over)
             self._act(name, over)
         self._mode = "window"
-        self._groups = _group(self._plan, ignore_final=True)
+        self._groups = group_supervisors(self._plan, ignore_final=True)
 
     def due(self, *, ended: bool = False) -> list[Pass]:
         """Return the questions that are due now; empty most of the time.
@@ -209,8 +187,8 @@ class Gate:
         passes: list[Pass] = []
         if self._groups["window"] and self._window_is_due():
             passes.append(self._window_pass(complete=False))
-        if self._groups["growth"] and self._total >= self._next_growth:
-            while self._next_growth <= self._total:
+        if self._groups["growth"] and self._total > self._next_growth:
+            while self._next_growth < self._total:
                 self._next_growth *= 2
             passes.append(self._growth_pass("growth", complete=False))
         return passes
@@ -302,7 +280,9 @@ class Gate:
         elif action == "redact":
             self._mark(verdict.spans)
 
-    def _mark(self, spans: Sequence[Span]) -> None:
+    def _mark(self, found: Sequence[Span]) -> None:
+        """Mark new spans; the overlap of windows finds some again that are marked already."""
+        spans = [span for span in found if not self._is_marked(span)]
         self._spans += spans
         self._marks = merge_spans(self._spans)
         for name, grown in self._fields.items():
@@ -315,6 +295,10 @@ class Gate:
                 self._check_arguments(grown, marks)
         if any("#" in span.path for span in spans):
             self.block = Block("unsafe", None, "redaction_impossible")
+
+    def _is_marked(self, span: Span) -> bool:
+        marks = self._marks.get(span.path, ())
+        return any(mark.start <= span.start and span.end <= mark.end for mark in marks)
 
     def _check_arguments(self, grown: _Field, marks: Sequence[Mark]) -> None:
         try:
@@ -380,23 +364,3 @@ class Gate:
     def texts(self) -> dict[str, str]:
         """Return the text of every field received so far, by path."""
         return {self._path(name): grown.text for name, grown in self._fields.items() if grown.kind != "media"}
-
-
-def _group(plan: StagePlan, *, ignore_final: bool = False) -> dict[Group, tuple[tuple[str, Supervisor], ...]]:
-    groups: dict[Group, list[tuple[str, Supervisor]]] = {"window": [], "growth": [], "final": []}
-    for name, supervisor in plan.blocking:
-        match stream_capability(supervisor):
-            case "incremental" | "windowed":
-                groups["window"].append((name, supervisor))
-            case "growth":
-                groups["growth"].append((name, supervisor))
-            case "final":
-                groups["growth" if ignore_final else "final"].append((name, supervisor))
-    return {name: tuple(members) for name, members in groups.items()}
-
-
-def _holdback(supervisor: Supervisor) -> int:
-    if stream_capability(supervisor) != "incremental":
-        return 0
-    longest: Callable[[], int] | None = getattr(supervisor, "holdback_chars", None)
-    return longest() if longest is not None else 0

@@ -1,0 +1,142 @@
+"""Whole replies over real sockets: fake upstream, proxy, HTTP client (wire §3, §5.1; guarding §5, §8)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from proxy.cli import main
+from tests.e2e.fake_upstream import Answer, FakeUpstream, chat_reply
+from tests.e2e.serving import CANARY, guarded, policy, serving
+
+
+async def test_a_blocked_input_is_a_400_and_never_reaches_the_model(tmp_path: Path) -> None:  # D-01, E-02
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        for stream in (False, True):
+            reply = await proxy.chat(f"a {CANARY}", stream=stream)
+            assert reply.status_code == 400
+            error = reply.json()["error"]
+            assert (error["code"], error["type"], error["param"]) == (
+                "content_filter",
+                "invalid_request_error",
+                "messages",
+            )
+            assert error["guardrail"]["stage"] == "input"
+            assert CANARY not in reply.text
+            assert reply.headers["x-should-retry"] == "false"
+        assert up.received == []
+        records = await proxy.records(2)
+        assert [record["outcome"] for record in records] == ["blocked_input", "blocked_input"]
+
+
+async def test_a_blocked_output_is_a_200_with_the_notice(tmp_path: Path) -> None:  # wire §5.1, W-24
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        up.script(Answer(json=chat_reply(f"take a {CANARY}")))
+        reply = await proxy.chat()
+        choice = reply.json()["choices"][0]
+        assert reply.status_code == 200
+        assert choice["finish_reason"] == "content_filter"
+        assert choice["message"]["content"] == choice["message"]["refusal"]
+        assert choice["logprobs"] is None
+        assert reply.json()["usage"]["total_tokens"] == 10
+        assert CANARY not in reply.text
+
+
+async def test_one_blocked_choice_does_not_block_its_siblings(tmp_path: Path) -> None:  # W-10, M-05
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        body = chat_reply("fine")
+        second = {"index": 1, "message": {"role": "assistant", "content": CANARY}, "finish_reason": "stop"}
+        body["choices"] = [*body["choices"], second]
+        up.script(Answer(json=body))
+        choices = (await proxy.chat(n=2)).json()["choices"]
+        assert choices[0]["message"]["content"] == "fine"
+        assert choices[1]["finish_reason"] == "content_filter"
+
+
+async def test_a_json_caller_gets_the_notice_in_refusal_only(tmp_path: Path) -> None:  # W-22
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        up.script(Answer(json=chat_reply(CANARY)))
+        reply = await proxy.chat(response_format={"type": "json_object"})
+        message = reply.json()["choices"][0]["message"]
+        assert message["content"] is None
+        assert message["refusal"]
+
+
+async def test_input_redaction_changes_what_the_model_receives(tmp_path: Path) -> None:  # G-38, M-03
+    rules = policy({"forced": ["words"], "on_unsafe": "redact"})
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, policies=rules)) as proxy:
+        reply = await proxy.chat(f"my {CANARY} and my {CANARY}")
+        assert reply.status_code == 200
+        sent = up.received[0].json["messages"][0]["content"]
+        assert sent == "my [REDACTED:canary] and my [REDACTED:canary]"
+        assert reply.headers["x-guardrail-decision"] == "redact"
+
+
+async def test_output_redaction_masks_text_and_logprobs(tmp_path: Path) -> None:  # W-09
+    rules = policy(output={"forced": ["words"], "on_unsafe": "redact"})
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, policies=rules)) as proxy:
+        body = chat_reply(f"a {CANARY}!")
+        tokens = ["a ", "violet", " umbrella", "!"]
+        body["choices"][0]["logprobs"] = {"content": [{"token": token, "logprob": -1.0} for token in tokens]}
+        up.script(Answer(json=body))
+        choice = (await proxy.chat()).json()["choices"][0]
+        assert choice["message"]["content"] == "a [REDACTED:canary]!"
+        assert [entry["token"] for entry in choice["logprobs"]["content"]] == ["a ", "!"]
+
+
+async def test_a_hit_in_a_key_of_tool_arguments_blocks(tmp_path: Path) -> None:  # G-37
+    rules = policy(output={"forced": ["words"], "on_unsafe": "redact"})
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, policies=rules)) as proxy:
+        body = chat_reply("")
+        call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"violet umbrella": 1}'}}
+        body["choices"][0]["message"] = {"role": "assistant", "content": None, "tool_calls": [call]}
+        up.script(Answer(json=body))
+        choice = (await proxy.chat()).json()["choices"][0]
+        assert choice["finish_reason"] == "content_filter"
+        assert "tool_calls" not in choice["message"]
+
+
+async def test_shadow_changes_nothing_and_is_recorded(tmp_path: Path) -> None:  # §5 shadow
+    rules = policy({"forced": ["words"], "mode": "shadow"}, {"forced": ["words"], "mode": "shadow"})
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, policies=rules)) as proxy:
+        up.script(Answer(json=chat_reply(f"a {CANARY}")))
+        reply = await proxy.chat(f"a {CANARY}")
+        assert reply.status_code == 200
+        assert CANARY in reply.text
+        assert reply.headers["x-guardrail-applied"] == ""
+        record = (await proxy.wait_records())[0]
+        assert {(row["stage"], row["mode"], row["label"]) for row in record["verdicts"]} == {
+            ("input", "shadow", "unsafe"),
+            ("output", "shadow", "unsafe"),
+        }
+        assert all(row["mode"] == "shadow" for row in record["decisions"])
+
+
+async def test_a_check_never_calls_the_model(tmp_path: Path) -> None:  # D-02, W-35
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        reply = await proxy.client.post("/v1/guardrails/check", json={"input": f"a {CANARY}", "stage": "input"})
+        assert reply.json()["status"] == "blocked"
+        both = {
+            "stage": "both",
+            "messages": [{"role": "user", "content": "x"}],
+            "reply": {"role": "assistant", "content": CANARY},
+        }
+        second = (await proxy.client.post("/v1/guardrails/check", json=both)).json()
+        assert [(row["stage"], row["blocked"]) for row in second["decisions"]] == [("input", False), ("output", True)]
+        assert up.received == []
+        assert [record["kind"] for record in await proxy.records(2)] == ["check", "check"]
+
+
+async def test_the_journal_holds_after_mixed_traffic(tmp_path: Path) -> None:  # L-01, §4.3
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        for text in ("hello", CANARY):
+            for stream in (False, True):
+                up.script(Answer(), Answer())
+                await proxy.chat(text, stream=stream)
+        await proxy.client.post("/v1/chat/completions", content=b"{")
+        await proxy.app.gateway.journal.flush()
+        address = f"{proxy.url}/metrics"
+        code = await asyncio.to_thread(
+            main, ["verify", "--journal", str(tmp_path / "journal.sqlite3"), "--metrics", address]
+        )
+        assert code == 0
