@@ -54,7 +54,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
+class PValue:
     """A p value and where it comes from; `draws` is None when it was enumerated exactly."""
 
     p: float
@@ -87,7 +87,7 @@ class Comparison:
     dropped: int
     b: int
     c: int
-    test: Test | None
+    test: PValue | None
     mid_p: float | None
     difference: Difference | None
     bound_lo: float | None
@@ -149,7 +149,7 @@ def bonett_price(b: int, c: int, n: int, level: float = 0.95) -> Difference:
     return Difference((b - c) / n, d, se, d - half, d + half)
 
 
-def sign_flip(sums: Sequence[int], seed: int = 0) -> Test:
+def sign_flip(sums: Sequence[int], seed: int = 0) -> PValue:
     """Return the two-sided sign-flip permutation test of the summed differences of clusters.
 
     Enumerated exactly for up to 20 clusters, and beyond that whenever the distinct sums are few enough to count;
@@ -163,14 +163,14 @@ def sign_flip(sums: Sequence[int], seed: int = 0) -> Test:
     groups = Counter([abs(value) for value in sums if value])
     work = sum(groups.elements()) * max(1, sum(groups.values()))
     if len(sums) <= _EXACT_CLUSTERS or work <= _EXACT_WORK:
-        return Test(_flip_share(groups, observed), "sign_flip_exact")
+        return PValue(_flip_share(groups, observed), "sign_flip_exact")
     random = Random(seed)  # noqa: S311 - a reproducible simulation, not a secret
     magnitudes = sorted(groups.items())  # the order of the clusters must not change the draws
     hits = 0
     for _ in range(_DRAWS):
         drawn = sum([size * (2 * random.getrandbits(count).bit_count() - count) for size, count in magnitudes])
         hits += abs(drawn) >= observed
-    return Test((hits + 1) / (_DRAWS + 1), "sign_flip_draws", _DRAWS)
+    return PValue((hits + 1) / (_DRAWS + 1), "sign_flip_draws", _DRAWS)
 
 
 def _flip_share(groups: Counter[int], observed: int) -> float:
@@ -234,12 +234,12 @@ def compare_paired(pairs: Iterable[Pair], *, level: float = 0.95, seed: int = 0)
 
 def _effect(
     clusters: Sequence[ClusterSum], discordant: tuple[int, int], is_clustered: bool, level: float, seed: int
-) -> tuple[Test, Difference | None]:
+) -> tuple[PValue, Difference | None]:
     b, c = discordant
     if is_clustered:
         test = sign_flip([round(cluster.total) for cluster in clusters], seed)
         return test, clustered_difference(clusters, level)
-    return Test(mcnemar_exact(b, c), "mcnemar_exact"), bonett_price(b, c, len(clusters), level)
+    return PValue(mcnemar_exact(b, c), "mcnemar_exact"), bonett_price(b, c, len(clusters), level)
 
 
 def _bounds(pairs: Sequence[Pair]) -> tuple[float | None, float | None]:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from evals.bells.resampling import resample_cells, resample_verdicts
 from evals.bells.score import (
     PUBLISHED_SIZES,
     REFERENCE,
@@ -161,19 +160,3 @@ def test_a_file_that_is_neither_says_what_was_expected(tmp_path: Path, text: str
     file.write_text(text, encoding="utf-8")
     with pytest.raises(DatasetError, match=r"counts\.json: expected supervisor → cell"):
         load_cells(file)
-
-
-def test_the_bootstrap_agrees_with_the_delta_method_and_reproduces() -> None:  # B-09
-    cells = _cells(_GOLDEN["systems"][0])
-    found = resample_cells(cells, PUBLISHED_SIZES, seed=1, draws=2000)
-    assert found.sd == pytest.approx(0.006249, rel=0.06)
-    assert found == resample_cells(cells, PUBLISHED_SIZES, seed=1, draws=2000)
-
-
-def test_per_item_verdicts_are_resampled_by_question() -> None:
-    sizes = dict.fromkeys(FAMILIES, 1)
-    judged = [verdict for verdict in _verdicts() if verdict.label is not Label.UNKNOWN]
-    found = resample_verdicts(_verdicts(), sizes, seed=2, draws=200)
-    assert found == resample_verdicts(judged[::-1], sizes, seed=2, draws=200)
-    assert found.clusters == 10
-    assert found.without_value == 0

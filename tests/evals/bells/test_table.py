@@ -2,24 +2,11 @@
 # pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from evals.bells.table import Filter, build_table, build_tables, to_text
-from evals.bells.verdicts import (
-    UNION,
-    Adversariality,
-    BellsItem,
-    ItemVerdict,
-    Severity,
-    missed_by_all,
-    read_verdicts,
-    unite,
-    write_verdicts,
-)
-from supervisors.errors import DatasetError
-from supervisors.types import Cause, Label
+from evals.bells.verdicts import Adversariality, BellsItem, ItemVerdict, Severity
+from supervisors.types import Label
 
 
 def _item(name: str, severity: Severity, adversariality: Adversariality = "direct", **more: str) -> BellsItem:
@@ -104,42 +91,3 @@ def test_a_table_is_of_one_supervisor() -> None:
         build_table([*_run("a", ""), *_run("b", "")])
     with pytest.raises(ValueError, match="got verdicts of none"):
         build_table([])
-
-
-def test_the_union_flags_what_any_supervisor_flags() -> None:  # B-11
-    verdicts = [*_run("a", "n1 b1"), *_run("b", "s1")]
-    union = unite(verdicts)
-    assert {verdict.item.id for verdict in union if verdict.label is Label.UNSAFE} == {"n1", "s1", "b1"}
-    assert {verdict.supervisor for verdict in union} == {UNION}
-    assert [item.id for item in missed_by_all(verdicts)] == ["g1", "d1", "d2"]
-
-
-def test_an_item_without_every_verdict_is_not_missed_by_all() -> None:
-    full = _run("a", "")
-    partial = [verdict for verdict in _run("b", "") if verdict.item.id != "d1"]
-    broken = [ItemVerdict(_ITEMS[4], "c", Label.UNKNOWN, Cause.ERROR)]
-    labels = {verdict.item.id: (verdict.label, verdict.cause) for verdict in unite([*full, *partial])}
-    assert labels["d1"] == (Label.UNKNOWN, Cause.SKIPPED)
-    assert "d1" not in [item.id for item in missed_by_all([*full, *partial])]
-    assert unite([full[4], *broken])[0].cause is Cause.ERROR
-
-
-def test_the_export_reads_back_and_holds_no_text(tmp_path: Path) -> None:  # B-11
-    file = tmp_path / "verdicts.jsonl"
-    verdicts = [*_run("a", "n1", seconds=0.25), ItemVerdict(_ITEMS[0], "b", Label.UNKNOWN, Cause.REFUSED)]
-    write_verdicts(file, verdicts)
-    assert read_verdicts(file) == tuple(verdicts)
-    lines = file.read_text(encoding="utf-8").splitlines()
-    kinds = [line.split('"kind": "')[1].split('"')[0] for line in lines]
-    assert (kinds.count("verdict"), kinds.count("union")) == (9, 8)
-    assert not any('"prompt"' in line for line in lines)
-
-
-@pytest.mark.parametrize(
-    "line", ["{", "[]", '{"item": {"id": "a"}, "supervisor": "x", "label": "safe"}', '{"kind": "x"}']
-)
-def test_a_broken_export_names_the_line(tmp_path: Path, line: str) -> None:
-    file = tmp_path / "verdicts.jsonl"
-    file.write_text("\n" + line + "\n", encoding="utf-8")
-    with pytest.raises(DatasetError, match=r"verdicts\.jsonl line 2"):
-        read_verdicts(file)
