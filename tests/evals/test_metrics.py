@@ -2,6 +2,8 @@
 # pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from evals.metrics import (
@@ -95,6 +97,14 @@ def test_every_metric_states_its_numerator_denominator_and_direction() -> None: 
         assert find_metric(metric.name) is metric
     with pytest.raises(ValueError, match="known are detection_rate"):
         find_metric("accuracy")
+
+
+def test_every_metric_is_documented_with_its_denominator() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "statistics.md").read_text(encoding="utf-8")
+    for metric in METRICS:
+        line = next(line for line in text.splitlines() if line.startswith(f"| `{metric.name}` |"))
+        assert metric.denominator in line
+        assert line.endswith(f"| {metric.higher_is} |")
 
 
 def test_metrics_of_different_directions_are_never_averaged() -> None:

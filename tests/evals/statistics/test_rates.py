@@ -108,6 +108,11 @@ def test_the_macro_interval_sums_the_variances_of_the_sets() -> None:
     assert macro.hi - 0.35 == pytest.approx(1.959963984540054 * se, abs=1e-12)
 
 
+def test_a_set_without_a_variance_leaves_the_macro_average_without_an_interval() -> None:
+    macro = macro_average([rate(50, 100), clustered_rate([ClusterSum(1, 2)])])
+    assert (macro.estimate, macro.lo, macro.hi) == (0.5, None, None)
+
+
 def test_independent_trials_get_the_plain_interval_and_repeats_the_clustered_one() -> None:
     plain = rate_of([Observation(f"i{i}", i % 2 == 0) for i in range(10)])
     repeats = rate_of([Observation(f"i{i // 2}", i < 4) for i in range(10)])
