@@ -9,9 +9,12 @@ import warnings
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal, cast
 
 from supervisors.errors import ChatRefused, ChatTimeout, ChatUnavailable, GuardrailError, ReplyError
+
+_NOTHING = {"role": "user", "content": "none"}
 
 Route = Literal["chat", "completions", "embeddings"]
 _Meaning = Literal["timeout", "refused", "unavailable", "reply"]
@@ -191,6 +194,8 @@ def _timeout() -> ChatTimeout:
 
 
 async def _load_until(until: float) -> Any:
+    if load_litellm.cache_info().currsize:
+        return load_litellm()
     try:
         async with asyncio.timeout_at(until):
             return await asyncio.to_thread(load_litellm)  # seconds of imports must not hold the loop
@@ -198,6 +203,7 @@ async def _load_until(until: float) -> Any:
         raise _timeout() from None
 
 
+@cache
 def load_litellm() -> Any:
     """Import litellm, quietly. Call it in a thread at start-up where a vendor is configured; otherwise on first use."""
     # Read by litellm while it is imported; without it the import fetches a price list from the network.
@@ -211,6 +217,8 @@ def load_litellm() -> Any:
     module.telemetry = False
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # its lines quote bodies, which never go to a log
+    # A call that goes nowhere pulls in what litellm imports late: 0.3 s that would otherwise hold the loop.
+    module.completion(model="openai/none", api_key="none", messages=[_NOTHING], mock_response="none", num_retries=0)
     return module
 
 

@@ -31,7 +31,7 @@ async def up() -> AsyncIterator[FakeUpstream]:
 
 def call(up: FakeUpstream, vendor: str = "hosted_vllm") -> VendorCall:
     url = up.origin if vendor == "anthropic" else up.url
-    return VendorCall(vendor, "m", "chat", BODY, 5.0, url, "sk-violet-key")
+    return VendorCall(vendor, "m", "chat", BODY, 30.0, url, "sk-violet-key")
 
 
 async def fails(made: VendorCall) -> GuardrailError:
