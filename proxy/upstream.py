@@ -7,7 +7,7 @@ import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 import orjson
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
@@ -186,7 +186,7 @@ class Upstream:
         sent = self._headers(path, headers, "text/event-stream")
         reply = await self._retry(until, lambda: self._open_once(path, body, sent, until))
         try:
-            yield UpstreamStream(reply.status, to_caller(reply.headers), _translated(reply))
+            yield UpstreamStream(reply.status, to_caller(reply.headers), _Chunks(reply))
         finally:
             reply.close()
 
@@ -302,12 +302,20 @@ async def _vendor_frames(call: VendorCall) -> AsyncGenerator[bytes]:
     yield b"data: [DONE]\n\n"
 
 
-async def _translated(reply: HttpStream) -> AsyncGenerator[bytes]:
-    try:
-        async for chunk in reply:
-            yield chunk
-    except TransportError as error:
-        raise from_transport(error) from None
+class _Chunks:
+    """The bytes of a stream, with its errors in our words. No generator: nothing is left to finalise."""
+
+    def __init__(self, reply: HttpStream) -> None:
+        self._reply = reply
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            return await anext(self._reply)
+        except TransportError as error:
+            raise from_transport(error) from None
 
 
 def _remaining(until: float) -> float:
