@@ -43,9 +43,10 @@ _READABLE_MIN = b"\1" * (MIN_RUN * 3 // 4)
 _READABLE = re.compile(rb"\x01{12,}")
 _WORD = re.compile(rb"[A-Za-z0-9+/_-]+")
 _RUN = re.compile(rb"[A-Za-z0-9+/_-]{16,}=*")
-_HEX_RUN = re.compile(
-    rb"(?<![0-9A-Fa-f])(?:0x|\\x)?[0-9A-Fa-f]{2}(?:(?:[\s:,;-]{0,2}(?:0x|\\x)|[\s:-])?[0-9A-Fa-f]{2}){7,}"
-)
+_HEX_REGION = re.compile(rb"[0-9A-Fa-fx\\\s:,;-]{16,}")
+_HEX_UNIT = rb"(?:(?:[\s:,;-]{0,2}(?:0x|\\x)|[\s:-])?[0-9A-Fa-f]{2})"
+_HEX_RUN = re.compile(rb"(?:(?<![0-9A-Za-z])|0x|\\x)[0-9A-Fa-f]{2}" + _HEX_UNIT + rb"{7,4000}|[0-9A-Fa-f]{16,4000}")
+_HEX_MORE = re.compile(_HEX_UNIT + rb"{1,4000}")
 _HEX_PREFIX = re.compile(rb"0x|\\x")
 _DIGITS = b"0123456789"
 
@@ -212,12 +213,36 @@ def _a2b(run: bytes) -> bytes:
 def _hex_runs(data: bytes) -> Iterator[Run]:
     if len(data) - len(data.translate(None, _DIGITS)) < MIN_RUN // 2:
         return  # every readable ASCII byte begins with a digit
-    for match in _HEX_RUN.finditer(data):
-        digits = _HEX_PREFIX.sub(b"", match.group()).translate(None, _NOT_HEX)
+    for start, end in _find_hex(data):
+        digits = _HEX_PREFIX.sub(b"", data[start:end]).translate(None, _NOT_HEX)
         if len(digits) >= MIN_RUN:
-            text = _read(binascii.unhexlify(digits))
+            text = _read_hex(digits) or _read_hex(digits[1:])
             if text is not None:
-                yield Run(match.start(), match.end(), text)
+                yield Run(start, end, text)
+
+
+def _read_hex(digits: bytes) -> str | None:
+    """Read all of the digits, or the longest text of twelve bytes or more among them."""
+    data = binascii.unhexlify(digits[: len(digits) // 2 * 2])
+    whole = _read(data)
+    if whole is not None:
+        return whole
+    strays = [match.span() for match in _READABLE.finditer(data.translate(_MARK_READABLE))]
+    start, end = max(strays, key=lambda span: span[1] - span[0], default=(0, 0))
+    return _read(data[start:end])
+
+
+def _find_hex(data: bytes) -> Iterator[Place]:
+    """Find bytes written in hex. A long run is matched piece by piece: a match holds the interpreter lock."""
+    for region in _HEX_REGION.finditer(data):
+        at = region.start()
+        while (match := _HEX_RUN.search(data, at, region.end())) is not None:
+            at = match.end()
+            while (more := _HEX_MORE.match(data, at, region.end())) is not None:
+                at = more.end()
+            if data[at : at + 1] and data[at] not in _NOT_HEX:
+                at += 1  # an odd digit: one before the bytes, perhaps
+            yield Place(match.start(), at)
 
 
 def _read(data: bytes) -> str | None:

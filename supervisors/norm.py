@@ -36,10 +36,10 @@ _ASCII_CONTROLS = bytes(i for i in (*range(32), 127) if not chr(i).isspace())
 _ASCII_REST = bytes(i for i in range(128) if not chr(i).isalnum())
 _IS_ALNUM = bytes(int(i < 128 and chr(i).isalnum()) for i in range(256))
 
-LEET = str.maketrans("013457" + "8@$!", "oieast" + "basi")
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
+_LOWER = bytes(i + 32 if 65 <= i <= 90 else i for i in range(256))
+_LEET = bytes.maketrans(b"0134578@$!", b"oieastbasi")
 """Digits and signs that stand for letters (guarding §2)."""
-
-_LEET_ASCII = bytes(LEET.get(i, i) if i < 128 else i for i in range(256))
 
 
 def normalize(text: str, *, fold_case: bool = True) -> str:
@@ -50,41 +50,36 @@ def normalize(text: str, *, fold_case: bool = True) -> str:
         fold_case: false keeps upper case, for patterns that depend on it.
     """
     if text.isascii():
-        if not text.isprintable():
-            text = text.encode().translate(None, _ASCII_CONTROLS).decode()
-        return _collapse(text.lower() if fold_case else text)
+        return _collapse(_fold_ascii(text, fold_case=fold_case))
     alphabet = _study(text)
-    table = {ord(c): _fold(c, fold_case=fold_case) for c in alphabet.chars}
     if not alphabet.composes:
-        return _collapse(text.translate(table))
+        folded = _NOT_ASCII.sub(lambda match: _fold_each(match.group(), fold_case=fold_case), text)
+        return _collapse(_fold_ascii(folded, fold_case=fold_case))
     out: list[str] = []
     done = 0
     for start, end, folded in _pieces(text, alphabet, fold_case=fold_case):
-        out += (text[done:start].translate(table), folded)
+        out += (_fold_each(text[done:start], fold_case=fold_case), folded)
         done = end
-    out.append(text[done:].translate(table))
+    out.append(_fold_each(text[done:], fold_case=fold_case))
     return "".join(out)
 
 
-def map_norm(text: str) -> Offsets:
-    """Return the offset map from the `norm` variant (with or without case folding) to the text."""
+def map_norm(text: str, *, fold_case: bool = True) -> Offsets:
+    """Return the offset map from what `normalize` makes of a text to the text."""
     if text.isascii():
         return index_pieces(_ascii_pieces(text))
-    return index_pieces(_pieces(text, _study(text), fold_case=True))
+    return index_pieces(_pieces(text, _study(text), fold_case=fold_case))
 
 
 def squash(norm: str) -> str:
     """Return a normalised text without anything that is not a letter or digit."""
-    if norm.isascii():
-        return norm.encode().translate(None, _ASCII_REST).decode()
-    return _NOT_ALNUM.sub("", norm)
+    dense = _translate_ascii(norm, None, _ASCII_REST)
+    return dense if dense.isascii() else _NOT_ALNUM.sub("", dense)
 
 
 def unleet(norm: str) -> str:
     """Return a normalised text with digits and signs read as the letters they stand for; same length."""
-    if norm.isascii():
-        return norm.encode().translate(_LEET_ASCII).decode()
-    return norm.translate(LEET)
+    return _translate_ascii(norm, _LEET, b"")
 
 
 def find_alnum(norm: str) -> tuple[int, ...]:
@@ -92,6 +87,23 @@ def find_alnum(norm: str) -> tuple[int, ...]:
     if norm.isascii():
         return tuple(compress(range(len(norm)), norm.encode().translate(_IS_ALNUM)))
     return tuple([i for i, c in enumerate(norm) if c.isalnum()])
+
+
+def _translate_ascii(text: str, table: bytes | None, delete: bytes) -> str:
+    """Replace or delete ASCII characters; other characters pass, since UTF-8 has no ASCII byte in them."""
+    if text.isascii():
+        return text.encode().translate(table, delete).decode()
+    return text.encode("utf-8", "surrogatepass").translate(table, delete).decode("utf-8", "surrogatepass")
+
+
+def _fold_ascii(text: str, *, fold_case: bool) -> str:
+    if fold_case and text.isascii() and text.isprintable():
+        return text.lower()
+    return _translate_ascii(text, _LOWER if fold_case else None, _ASCII_CONTROLS)
+
+
+def _fold_each(text: str, *, fold_case: bool) -> str:
+    return "".join([_fold(char, fold_case=fold_case) for char in text])
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +195,7 @@ def _pieces(text: str, alphabet: _Alphabet, *, fold_case: bool) -> Iterator[Piec
 
 
 def _fold_run(run: str, *, fold_case: bool) -> str:
-    return _collapse("".join([_fold(c, fold_case=fold_case) for c in run]))
+    return _collapse(_fold_each(run, fold_case=fold_case))
 
 
 def _piece_pattern(alphabet: _Alphabet) -> re.Pattern[str]:

@@ -134,6 +134,10 @@ class Layer:
         return map_norm(self.text)
 
     @cached_property
+    def _cased_offsets(self) -> Offsets:
+        return map_norm(self.text, fold_case=False)
+
+    @cached_property
     def _squash_offsets(self) -> Sequence[int]:
         return find_alnum(self.norm)
 
@@ -157,17 +161,22 @@ class Layer:
         """Return the range of the raw text that ``variant[start:end]`` of this layer comes from.
 
         Args:
-            variant: ``raw`` for `text` itself, or one of the foldings; `cased` has the offsets of ``norm``.
+            variant: ``raw`` for `text` itself, or one of the foldings.
             start: first character, in the variant.
             end: one past the last; the range is not empty.
         """
-        place = Place(start, end)
-        if variant != "raw":
-            place = self._norm_offsets.locate(*self.place_in_norm(variant, start, end))
+        if variant == "raw":
+            return self._to_raw(Place(start, end))
+        return self._to_raw(self._norm_offsets.locate(*self.place_in_norm(variant, start, end)))
+
+    def locate_cased(self, start: int, end: int) -> Place:
+        """Return the range of the raw text that ``cased[start:end]`` comes from."""
+        return self._to_raw(self._cased_offsets.locate(start, end))
+
+    def _to_raw(self, place: Place) -> Place:
         if self.origin is None:
             return place
-        inner = self.run or self.offsets.locate(*place)
-        return self.origin.locate("raw", *inner)
+        return self.origin.locate("raw", *(self.run or self.offsets.locate(*place)))
 
     def is_touched_by(self, places: Iterable[Piece | Run]) -> bool:
         """Say whether some range of `text` holds anything that the layer it was decoded from does not show."""

@@ -112,7 +112,7 @@ def test_too_many_runs_are_reported_not_dropped_in_silence() -> None:  # G-08
 
 
 def test_too_much_decoded_text_is_reported() -> None:  # G-08
-    assert find_variants((b"ab " * MAX_DECODED_CHARS).hex()).over_limit == ("hex",)
+    assert find_variants((b"a" * (MAX_DECODED_CHARS + 1)).hex()).over_limit == ("hex",)
 
 
 def test_bounds_hold_over_the_texts_of_one_request() -> None:  # G-08
@@ -162,6 +162,17 @@ def test_reverse_and_leet_map_back() -> None:
     start = layer.leet.index("violetumbrella")
     place = layer.locate("leet", start, start + 14)
     assert layer.text[place.start : place.end] == "v10l37 umbr3ll4"
+
+
+@pytest.mark.parametrize("text", ["see 76{}", "a cafe: 76{}", "data76{}", "be 76{}", "f76{}", "deadbeef 76{}"])
+def test_hex_beside_words_that_look_like_it_is_read(text: str) -> None:
+    full = text.format(PHRASE.encode().hex()[2:])
+    assert any(PHRASE in span.text for span in decoded_spans(full))
+
+
+def test_a_long_hex_run_is_one_run() -> None:
+    (span,) = decoded_spans(f"see {('word ' * 5000).encode().hex()}")
+    assert span.text == "word " * 5000
 
 
 @pytest.mark.parametrize("kind", ["prose", "base64", "hashes", "strays", "escapes"])

@@ -1,0 +1,140 @@
+"""Join segments so that a phrase split over parts or turns is found, and cut texts that are too long (G-03, G-12)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from supervisors.offsets import Place
+from supervisors.types import Kind, Role, Scope, Segment
+
+JOINED_KINDS: frozenset[Kind] = frozenset(
+    {"text", "reasoning", "refusal", "tool_args", "tool_result", "transcript", "prediction", "suffix"}
+)
+"""Kinds that are running text. Names, URLs and definitions are never continued by the next one."""
+
+_SEAMS = ("", " ")
+
+
+class Part(NamedTuple):
+    """Where a stretch of a segment stands in a view.
+
+    Args:
+        start: first character in the view.
+        end: one past its last there.
+        segment: the segment.
+        offset: first character in the segment.
+    """
+
+    start: int
+    end: int
+    segment: Segment
+    offset: int
+
+
+class Touched(NamedTuple):
+    """A range of one segment."""
+
+    path: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Adjacent segments of one scope, role and kind, joined.
+
+    Args:
+        text: what is searched.
+        scope: scope of all its segments.
+        parts: where its characters come from, in order. Two parts in a row of the same segment have a gap between
+            them: the middle of a long segment is left out, since nothing there can reach over a seam.
+    """
+
+    text: str
+    scope: Scope
+    parts: tuple[Part, ...]
+
+    def locate(self, start: int, end: int) -> tuple[Touched, ...]:
+        """Return the ranges that ``text[start:end]`` touches; empty if it lies in one segment or over a gap."""
+        first = bisect_right(self.parts, start, key=_end_of)
+        touched: list[Touched] = []
+        previous: Segment | None = None
+        for part in self.parts[first:]:
+            if part.start >= end:
+                break
+            if part.segment is previous:
+                return ()
+            previous = part.segment
+            begin = max(start, part.start) - part.start + part.offset
+            touched.append(Touched(part.segment.path, begin, min(end, part.end) - part.start + part.offset))
+        return tuple(touched) if len(touched) > 1 else ()
+
+
+def _end_of(part: Part) -> int:
+    return part.end
+
+
+def join_segments(segments: Iterable[Segment], reach: int | None = None) -> Iterator[View]:
+    """Join the segments of each scope, role and kind in order, once without anything between and once with a space.
+
+    That covers the parts of one message and the adjacent turns of one role.
+
+    Args:
+        segments: in wire order.
+        reach: characters on either side of a seam that a finding can cover; None keeps segments whole.
+    """
+    groups: dict[tuple[Scope, Role, Kind], list[Segment]] = {}
+    for segment in segments:
+        if segment.text and segment.kind in JOINED_KINDS:
+            groups.setdefault((segment.scope, segment.role, segment.kind), []).append(segment)
+    for (scope, _, _), group in groups.items():
+        if len(group) > 1:
+            for seam in _SEAMS:
+                yield _join(group, scope, seam, reach)
+
+
+def _join(group: Sequence[Segment], scope: Scope, seam: str, reach: int | None) -> View:
+    texts: list[str] = []
+    parts: list[Part] = []
+    length = 0
+    for segment in group:
+        between = seam
+        for offset, text in _ends(segment.text, reach):
+            if parts:
+                texts.append(between)
+                length += len(between)
+            parts.append(Part(length, length + len(text), segment, offset))
+            texts.append(text)
+            length += len(text)
+            between = "\n"
+    return View("".join(texts), scope, tuple(parts))
+
+
+def _ends(text: str, reach: int | None) -> tuple[tuple[int, str], ...]:
+    if reach is None or len(text) <= 2 * reach:
+        return ((0, text),)
+    return (0, text[:reach]), (len(text) - reach, text[-reach:])
+
+
+def cut_chunks(chars: int, max_chars: int, overlap: int = 256) -> tuple[Place, ...]:
+    """Cut a length into chunks so that every stretch of `overlap` characters lies whole in one of them.
+
+    Args:
+        chars: length of the text.
+        max_chars: longest chunk.
+        overlap: at least the longest pattern, and 256 (G-12).
+
+    Raises:
+        ValueError: the overlap leaves no room to move on.
+    """
+    if overlap >= max_chars:
+        msg = f"an overlap of {overlap} does not fit chunks of {max_chars} characters: it must be smaller"
+        raise ValueError(msg)
+    if chars <= max_chars:
+        return (Place(0, chars),)
+    step = max_chars - overlap
+    count = -(-(chars - overlap) // step)
+    return tuple([Place(i * step, min(i * step + max_chars, chars)) for i in range(count)])
