@@ -241,13 +241,15 @@ def resolve_card(entry: object) -> object:
 
 
 def _inherit(name: str, own: Mapping[str, Mapping[str, object]], seen: tuple[str, ...]) -> dict[str, object]:
-    here = ("own", name) if name in own and f"own {name}" not in seen else ("built-in", name)
-    fields = own[name] if here[0] == "own" else _raw_cards().get(name)
-    mark = " ".join(here)
-    if fields is None:
+    used = f"own {name}" in seen
+    mark = f"own {name}" if name in own and not used else f"built-in {name}"
+    fields = own[name] if name in own and not used else _raw_cards().get(name)
+    if fields is None and used:
+        mark = f"own {name}"
+    elif fields is None:
         msg = f"unknown card {name!r}; built in are {', '.join(_raw_cards())}"
         raise ValueError(msg)
-    if mark in seen:
+    if fields is None or mark in seen:
         msg = f"card {name!r} is its own base: {' -> '.join([*seen, mark])}"
         raise ValueError(msg)
     return _merge(fields, own, (*seen, mark))

@@ -80,6 +80,7 @@ class Template(BaseModel):
         marks: closing marks of this template; inside judged text they are broken.
         user_name: name of the user in a transcript.
         assistant_name: name of the assistant in a transcript.
+        label_single: name the speaker of a transcript that is one user turn.
         empty_response: what stands in the response slot when only the prompt is judged.
         prompt: texts when a prompt is judged.
         response: texts when a response is judged.
@@ -92,6 +93,7 @@ class Template(BaseModel):
     marks: tuple[str, ...] = ()
     user_name: str = "User"
     assistant_name: str = "Assistant"
+    label_single: bool = True
     empty_response: str = ""
     prompt: Shape | None = None
     response: Shape | None = None
@@ -99,10 +101,18 @@ class Template(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Template:
+        if any(mark[:1] not in ("<", "[") for mark in self.marks):
+            msg = f"a mark begins with < or [, unlike {self.marks}"
+            raise ValueError(msg)
         if (self.both is None) == (self.prompt is None) or (self.prompt is None) != (self.response is None):
             msg = "a template has 'both', or 'prompt' and 'response'"
             raise ValueError(msg)
         return self
+
+    def has_slot(self, name: str) -> bool:
+        """Say whether some text of this template takes the value `name`."""
+        shapes = [shape for shape in (self.prompt, self.response, self.both) if shape is not None]
+        return any(f"{{{{{name}}}}}" in shape.system + shape.user + shape.text for shape in shapes)
 
     def shape(self, side: Literal["prompt", "response"]) -> Shape:
         """Return the texts for a side."""
@@ -123,14 +133,19 @@ class Template(BaseModel):
 
 @cache
 def compile_marks(marks: tuple[str, ...] = ()) -> re.Pattern[str]:
-    """Return the pattern of special tokens, the usual closing marks, and `marks`."""
+    """Return the pattern of the beginning of special tokens, the usual closing marks, and `marks`.
+
+    Args:
+        marks: further marks; each begins with ``<`` or ``[``.
+    """
     words = sorted({*_MARKS, *marks}, key=len, reverse=True)
-    return re.compile("|".join([_SPECIAL, *[re.escape(word) for word in words]]), re.IGNORECASE)
+    # The first character only, with the rest looked at: a mark may begin inside another one.
+    return re.compile(f"(?=(?:{'|'.join([_SPECIAL, *[re.escape(word) for word in words]])}))[<\\[]", re.IGNORECASE)
 
 
 def neutralise(text: str, pattern: re.Pattern[str]) -> tuple[str, int]:
     """Break every mark by U+200B after its first character and count them (GU-19)."""
-    return pattern.subn(lambda match: match.group()[0] + _BREAK + match.group()[1:], text)
+    return pattern.subn(lambda match: match.group() + _BREAK, text)
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
