@@ -87,6 +87,7 @@ def _check_streams(path: str, policy: Policy, supervisors: Mapping[str, Supervis
             message = f"{name} judges whole replies only; use mode hold, or on_unstreamable: hold"
             yield Finding("error", f"{path}.output.stream.mode", message)
         longest = getattr(supervisor, "holdback_chars", None)
-        if capability == "incremental" and longest is not None and longest() > stream.overlap_chars:
-            message = f"{name} needs an overlap of {longest()} characters, {stream.overlap_chars} are configured"
+        overlap = stream.overlap_chars
+        if capability == "incremental" and longest is not None and overlap is not None and longest() > overlap:
+            message = f"{name} needs an overlap of {longest()} characters, {overlap} are configured; leave it out"
             yield Finding("error", f"{path}.output.stream.overlap_chars", message)

@@ -312,7 +312,7 @@ def _merge_streams(streams: Sequence[StreamPolicy]) -> StreamPolicy:
     return StreamPolicy(
         mode=strictest(_STREAM_ORDER, (stream.mode for stream in streams)),
         window_chars=min(stream.window_chars for stream in streams),
-        overlap_chars=max(stream.overlap_chars for stream in streams),
+        overlap_chars=max([s.overlap_chars for s in streams if s.overlap_chars is not None], default=None),
         max_buffer_bytes=min(stream.max_buffer_bytes for stream in streams),
         on_buffer_exceeded=strictest(("window", "block"), (stream.on_buffer_exceeded for stream in streams)),
         on_unstreamable=strictest(("hold", "refuse"), (stream.on_unstreamable for stream in streams)),

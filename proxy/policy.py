@@ -59,13 +59,16 @@ class ScopePolicy(BaseModel):
 
 
 class StreamPolicy(BaseModel):
-    """How a streamed reply is held and released (guarding §5, §7)."""
+    """How a streamed reply is held and released (guarding §5, §7).
+
+    Without `overlap_chars`, windows overlap by what the supervisors' longest match needs, at least 256 characters.
+    """
 
     model_config = _STRICT
 
     mode: StreamMode = "window"
     window_chars: int = Field(default=1000, ge=1)
-    overlap_chars: int = Field(default=256, ge=0)
+    overlap_chars: int | None = Field(default=None, ge=0)
     max_buffer_bytes: int = Field(default=4 * 1024 * 1024, ge=1)
     on_buffer_exceeded: Literal["block", "window"] = "block"
     on_unstreamable: Literal["hold", "refuse"] = "hold"

@@ -20,6 +20,7 @@ from proxy.wire.adapter import Adapter, Chunk, Piece
 from supervisors.types import Assessment, Cause, Kind, Media, Segment, Span, Supervisor, Verdict, unknown
 
 _SENTENCE_CHARS: Final = 1000
+_OVERLAP_CHARS: Final = 256
 
 
 @dataclass(slots=True)
@@ -101,6 +102,10 @@ class Gate:
         self._groups = group_supervisors(plan)
         self._next_growth = plan.stream.window_chars
         self._holdback = max([holdback_of(supervisor) for _, supervisor in self._groups["window"]], default=0)
+        asked = plan.stream.overlap_chars
+        self._overlap = max(_OVERLAP_CHARS, self._holdback) if asked is None else asked
+        # A window shorter than its overlap would judge every character several times (S-02).
+        self._window = max(plan.stream.window_chars, self._holdback)
         self._total = 0
         self._new = 0
         self._sentence = False
@@ -195,7 +200,7 @@ class Gate:
 
     def _window_is_due(self) -> bool:
         if self._mode != "sentence":
-            return self._new >= self._plan.stream.window_chars
+            return self._new >= self._window
         if self._new >= _SENTENCE_CHARS:
             return True
         if not self._sentence:
@@ -220,7 +225,7 @@ class Gate:
         self._new = 0
         self._sentence = False
         for name, grown in self._judged_fields(complete=complete):
-            start = max(0, min(grown.windowed - self._plan.stream.overlap_chars, self._covered(grown)))
+            start = max(0, min(grown.windowed - self._overlap, self._covered(grown)))
             end = grown.length if complete else end_of_words(grown.text, grown.windowed)
             self._new += grown.length - end
             grown.windowed = max(end, grown.windowed)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, cast
 
-import re2  # type: ignore[import-untyped]  # the package ships no type information; `_Engine` states what we use
+import re2  # the package ships no type information; `_Engine` states what we use
 
 from supervisors.offsets import Place
 
