@@ -128,7 +128,7 @@ async def run_check(runtime: Runtime, arrival: Arrival, body: dict[str, Any]) ->
 async def _judge(runtime: Runtime, plan: StagePlan, body: dict[str, Any], exchange: Exchange) -> StageResult:
     open_context = runtime.open_contexts()
     named = (*plan.blocking, *plan.parallel, *plan.shadow)
-    result = await run_stage(plan, named, exchange, open_context(plan.timeout_s))
+    result = await run_stage(plan, named, exchange, open_context(plan))
     if result.action == "redact":
         try:
             redact_body(body, result.spans)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
+from urllib.parse import urlsplit
 
-from proxy.config import Config
+from proxy.config import Config, UpstreamConfig
 from proxy.plan import OPAQUE
 from proxy.policy import Policy, StagePolicy
 from supervisors.ask import judged_stages, stream_capability
+from supervisors.nesting import walk
 from supervisors.types import Stage, Supervisor
+from supervisors.vote import Vote, advise
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +45,35 @@ def _check_all(config: Config) -> Iterator[Finding]:
         yield Finding("error", f"supervisors.{OPAQUE}", "this name is reserved for the built-in check of on_opaque")
     if not config.policies:
         yield Finding("warning", "policies", "no policy: everything passes unjudged")
+    for name, supervisor in config.supervisors.items():
+        yield from _check_panels(name, supervisor)
+        yield from _check_recursion(name, supervisor, config)
     for name, policy in config.policies.items():
         yield from _check_policy(f"policies.{name}", policy, config.supervisors)
     if not config.keys and config.server.host not in ("127.0.0.1", "::1", "localhost"):
         message = f"{config.server.host} is not loopback and no key is configured; add keys or listen on 127.0.0.1"
         yield Finding("error", "server.host", message)
+
+
+def _check_panels(name: str, supervisor: Supervisor) -> Iterator[Finding]:
+    for full, part in walk(name, supervisor):
+        if isinstance(part, Vote):
+            for advice in advise(part):
+                yield Finding("warning", f"supervisors.{full}", advice)
+
+
+def _check_recursion(name: str, supervisor: Supervisor, config: Config) -> Iterator[Finding]:
+    """Refuse a judge whose calls would come back to this proxy and be judged by that judge again (G-42)."""
+    own = {f"{host}:{config.server.port}" for host in (config.server.host, "127.0.0.1", "localhost", "[::1]")}
+    for full, part in walk(name, supervisor):
+        url: str | None = getattr(part, "url", None)
+        model: str | None = getattr(part, "model", None)
+        served = config.served_models().get(model) if url is None and model is not None else None
+        upstream = config.upstreams.get(served.upstream) if served is not None else None
+        address = url or (upstream.base_url if isinstance(upstream, UpstreamConfig) else None)
+        if address is not None and urlsplit(address).netloc in own:
+            message = "its model is reached through this proxy, which would judge the judge; use the model server's URL"
+            yield Finding("error", f"supervisors.{full}", message)
 
 
 def _check_policy(path: str, policy: Policy, supervisors: Mapping[str, Supervisor]) -> Iterator[Finding]:

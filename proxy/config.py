@@ -19,6 +19,7 @@ from proxy.expand import expand_short_form, inline_references
 from proxy.policy import Policy
 from proxy.wire.segments import as_list
 from supervisors.errors import ConfigError, MissingError
+from supervisors.nesting import walk
 from supervisors.plugins import SupervisorEntry, flatten_errors
 from supervisors.secret import Secret
 
@@ -211,13 +212,9 @@ def config_version(config: Config) -> str:
 def canonical_config(config: Config) -> bytes:
     """Return the canonical JSON that the version is the digest of; it holds no secret."""
     dumped = config.model_dump(mode="json")
-    prints = {name: fingerprint for name, s in config.supervisors.items() if (fingerprint := _fingerprint(s))}
+    parts = [part for name, supervisor in config.supervisors.items() for part in walk(name, supervisor)]
+    prints = {full: digest for full, part in parts if (digest := getattr(part, "prompt_sha256", None)) is not None}
     return orjson.dumps({"config": dumped, "files": prints}, option=orjson.OPT_SORT_KEYS)
-
-
-def _fingerprint(supervisor: object) -> str | None:
-    made = getattr(supervisor, "fingerprint", None)
-    return str(made() if callable(made) else made) if made is not None else None
 
 
 def load_config(path: Path, environ: Mapping[str, str] | None = None) -> Config:

@@ -85,7 +85,7 @@ class Line:
     async def _judge_input(self, named: Sequence[tuple[str, Supervisor]]) -> StageResult:
         call = self._call
         exchange = Exchange(call.id, call.model, "input", self._progress.request)
-        return await run_stage(call.plan.input, named, exchange, self._open(call.plan.input.timeout_s))
+        return await run_stage(call.plan.input, named, exchange, self._open(call.plan.input))
 
     async def _judge_beside(self) -> None:
         beside_result = await self._judge_input(self._call.plan.input.parallel)
@@ -170,7 +170,7 @@ class Line:
     async def _judge_choice(self, choice: int, reply: tuple[Segment, ...]) -> StageResult:
         call, plan = self._call, self._call.plan.output
         exchange = Exchange(call.id, call.model, "output", self._progress.request, reply, choice)
-        return await run_stage(plan, plan.blocking, exchange, self._open(plan.timeout_s))
+        return await run_stage(plan, plan.blocking, exchange, self._open(plan))
 
     def _redact_choice(self, body: dict[str, Any], result: StageResult) -> StageResult:
         spans = result.spans

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from proxy.call import Call, Progress
 from proxy.headers import Expose, Header
+from proxy.plan import StagePlan
 from supervisors.types import Context
 
 CallerHeaders = tuple[tuple[str, str], ...]
@@ -106,12 +107,12 @@ class Settings:
     Args:
         expose: how much of a verdict a caller may see.
         request_timeout_s: deadline of the whole exchange.
-        open_contexts: makes, for one exchange, the function that opens a context of so many seconds.
+        open_contexts: makes, for one exchange, the function that opens the context of a stage.
     """
 
     expose: Expose
     request_timeout_s: float
-    open_contexts: Callable[[], Callable[[float], Context]]
+    open_contexts: Callable[[], Callable[[StagePlan], Context]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,12 +46,12 @@ class Judging:
 
     Args:
         plan: the output stage, with `enforce` off in observe mode.
-        open_context: makes the context of one pass from its seconds.
+        open_context: makes the context of one pass.
         expose: how much of a block the caller may see.
     """
 
     plan: StagePlan
-    open_context: Callable[[float], Context]
+    open_context: Callable[[StagePlan], Context]
     expose: Expose
 
 
@@ -200,7 +200,7 @@ class Relay:
             choice,
             complete=asked.complete,
         )
-        context = self._judging.open_context(self._plan.timeout_s)
+        context = self._judging.open_context(self._plan)
         decided = never if self._plan.exhaustive else settled_by(self._plan)
         return await ask_all(asked.named, exchange, context, decided)
 

@@ -16,7 +16,7 @@ from proxy.keys import Keyring
 from proxy.local import LocalSettings, start_local
 from proxy.metrics import Metrics
 from proxy.pipeline import Pipeline
-from proxy.plan import OPAQUE, Planner, forced_names, policy_rules
+from proxy.plan import OPAQUE, Planner, StagePlan, forced_names, policy_rules
 from proxy.ports import Model, Settings
 from proxy.prepare import Catalogue
 from proxy.sinks import JournalSinks
@@ -26,8 +26,9 @@ from proxy.upstream import Upstream, UpstreamSettings
 from proxy.wire.chat import CHAT
 from supervisors.chat import Budget, ChatService, ChatSettings
 from supervisors.errors import ConfigError
+from supervisors.nesting import walk
 from supervisors.transport import HttpClient, TransportLimits
-from supervisors.types import Context, Endpoint, Supervisor
+from supervisors.types import Context, Endpoint
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ class Runtime:
         pipeline: the line.
         sinks: journal and shadow queue.
         chat: model calls of supervisors.
-        open_contexts: makes, for one exchange, the function that opens a context of so many seconds.
+        open_contexts: makes, for one exchange, the function that opens the context of a stage.
     """
 
     config: Config
@@ -59,7 +60,7 @@ class Runtime:
     pipeline: Pipeline
     sinks: JournalSinks
     chat: ChatService
-    open_contexts: Callable[[], Callable[[float], Context]]
+    open_contexts: Callable[[], Callable[[StagePlan], Context]]
 
 
 @asynccontextmanager
@@ -78,9 +79,10 @@ async def open_runtime(config: Config, journal: Journal, metrics: Metrics) -> As
         models = {name: Upstream(address) for name, address in addresses.items()}
         for model in models.values():
             stack.push_async_callback(model.aclose)
-        for supervisor in config.supervisors.values():
-            if hasattr(supervisor, "__aenter__"):
-                await stack.enter_async_context(cast("AbstractAsyncContextManager[Any]", supervisor))
+        for name, supervisor in config.supervisors.items():
+            for _, part in walk(name, supervisor):
+                if hasattr(part, "__aenter__"):
+                    await stack.enter_async_context(cast("AbstractAsyncContextManager[Any]", part))
         chat = await _open_chat(stack, config, addresses)
         opener = _context_opener(chat, config)
         keeper = Keeper(config.journal.input, config.journal.output, _hmac_key(config))
@@ -161,14 +163,14 @@ async def _open_chat(stack: AsyncExitStack, config: Config, addresses: Mapping[s
     return ChatService(client, settings, resolve=resolve)
 
 
-def _context_opener(chat: ChatService, config: Config) -> Callable[[], Callable[[float], Context]]:
+def _context_opener(chat: ChatService, config: Config) -> Callable[[], Callable[[StagePlan], Context]]:
     calls = config.limits.judge_calls_per_request
 
-    def open_contexts() -> Callable[[float], Context]:
+    def open_contexts() -> Callable[[StagePlan], Context]:
         budget = Budget(calls)
 
-        def open_context(timeout_s: float) -> Context:
-            return chat.context(timeout_s, budget)
+        def open_context(plan: StagePlan) -> Context:
+            return chat.context(plan.timeout_s, budget, exhaustive=plan.exhaustive)
 
         return open_context
 
@@ -183,7 +185,7 @@ def _hmac_key(config: Config) -> bytes:
 
 def declared_labels(config: Config) -> Labels:
     """Return the names that metric labels may take (O-17)."""
-    names = [full for name, supervisor in config.supervisors.items() for full in full_names(name, supervisor)]
+    names = [full for name, supervisor in config.supervisors.items() for full, _ in walk(name, supervisor)]
     return Labels(
         models=frozenset(name for name in config.served_models() if name != "*"),
         supervisors=frozenset([*names, OPAQUE]),
@@ -191,16 +193,6 @@ def declared_labels(config: Config) -> Labels:
         upstreams=frozenset(config.upstreams),
         routes=ROUTES,
     )
-
-
-def full_names(name: str, supervisor: Supervisor) -> list[str]:
-    """Return the name and those of all members below, as ``panel/a``."""
-    names = [name]
-    members: object = getattr(supervisor, "nested", None)
-    if isinstance(members, Mapping):
-        for member, inner in cast("Mapping[str, Supervisor]", members).items():
-            names += full_names(f"{name}/{member}", inner)
-    return names
 
 
 def _archive(config: Config, labels: Labels) -> Archive:

@@ -35,12 +35,12 @@ class JournalSinks:
     Args:
         journal: takes the records.
         keeper: decides what of the text is kept.
-        open_context: makes the context of a shadow stage from its seconds.
+        open_context: makes the context of a shadow stage.
         max_shadow: exchanges waiting for shadow verdicts; beyond that they are dropped and counted.
     """
 
     def __init__(
-        self, journal: Journal, keeper: Keeper, open_context: Callable[[float], Context], max_shadow: int = 1000
+        self, journal: Journal, keeper: Keeper, open_context: Callable[[StagePlan], Context], max_shadow: int = 1000
     ) -> None:
         self._journal = journal
         self._keeper = keeper
@@ -106,7 +106,7 @@ class JournalSinks:
         self._settle(job)
 
     async def _run(self, plan: StagePlan, exchange: Exchange) -> StageResult:
-        return await run_stage(plan, plan.shadow, exchange, self._open_context(plan.timeout_s), never)
+        return await run_stage(plan, plan.shadow, exchange, self._open_context(plan), never)
 
     def _settle(self, job: _Job) -> None:
         job.progress.settle(job.call)

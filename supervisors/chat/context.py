@@ -54,9 +54,11 @@ class ChatContext:
         service: shared by all requests.
         deadline: loop time.
         budget: shared by the stages of one request.
+        exhaustive: composites ask every member although their label is fixed (evaluation runs).
     """
 
-    def __init__(self, service: ChatService, deadline: float, budget: Budget) -> None:
+    def __init__(self, service: ChatService, deadline: float, budget: Budget, *, exhaustive: bool = False) -> None:
+        self.exhaustive = exhaustive
         self._service = service
         self._deadline = deadline
         self._budget = budget

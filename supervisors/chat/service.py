@@ -129,14 +129,16 @@ class ChatService:
         self._waiting = 0
         self._dependencies: dict[tuple[str, str, str], _Dependency] = {}
 
-    def context(self, timeout_s: float, budget: Budget | None = None) -> ChatContext:
+    def context(self, timeout_s: float, budget: Budget | None = None, *, exhaustive: bool = False) -> ChatContext:
         """Return the context of one stage of one exchange.
 
         Args:
             timeout_s: until the stage's deadline.
             budget: shared by the stages of the request; None gives a fresh default one.
+            exhaustive: composites ask every member although their label is fixed.
         """
-        return ChatContext(self, asyncio.get_running_loop().time() + timeout_s, budget or Budget())
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        return ChatContext(self, deadline, budget or Budget(), exhaustive=exhaustive)
 
     @property
     def breaker_states(self) -> dict[str, BreakerState]:
