@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import compress
@@ -36,8 +36,9 @@ _ASCII_CONTROLS = bytes(i for i in (*range(32), 127) if not chr(i).isspace())
 _ASCII_REST = bytes(i for i in range(128) if not chr(i).isalnum())
 _IS_ALNUM = bytes(int(i < 128 and chr(i).isalnum()) for i in range(256))
 
-_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
-_LOWER = bytes(i + 32 if 65 <= i <= 90 else i for i in range(256))
+_SLICE = 65_536
+"""Characters translated in one call, which holds the interpreter lock: a few milliseconds."""
+
 _LEET = bytes.maketrans(b"0134578@$!", b"oieastbasi")
 """Digits and signs that stand for letters (guarding §2)."""
 
@@ -50,18 +51,26 @@ def normalize(text: str, *, fold_case: bool = True) -> str:
         fold_case: false keeps upper case, for patterns that depend on it.
     """
     if text.isascii():
-        return _collapse(_fold_ascii(text, fold_case=fold_case))
+        if not text.isprintable():
+            text = text.encode().translate(None, _ASCII_CONTROLS).decode()
+        return _collapse(text.lower() if fold_case else text)
     alphabet = _study(text)
+    table = {ord(char): _fold(char, fold_case=fold_case) for char in alphabet.chars}
     if not alphabet.composes:
-        folded = _NOT_ASCII.sub(lambda match: _fold_each(match.group(), fold_case=fold_case), text)
-        return _collapse(_fold_ascii(folded, fold_case=fold_case))
+        return _collapse(_translate(text, table))
     out: list[str] = []
     done = 0
     for start, end, folded in _pieces(text, alphabet, fold_case=fold_case):
-        out += (_fold_each(text[done:start], fold_case=fold_case), folded)
+        out += (text[done:start].translate(table), folded)
         done = end
-    out.append(_fold_each(text[done:], fold_case=fold_case))
+    out.append(text[done:].translate(table))
     return "".join(out)
+
+
+def _translate(text: str, table: Mapping[int, str]) -> str:
+    if len(text) <= _SLICE:
+        return text.translate(table)
+    return "".join([text[i : i + _SLICE].translate(table) for i in range(0, len(text), _SLICE)])
 
 
 def map_norm(text: str, *, fold_case: bool = True) -> Offsets:
@@ -94,16 +103,6 @@ def _translate_ascii(text: str, table: bytes | None, delete: bytes) -> str:
     if text.isascii():
         return text.encode().translate(table, delete).decode()
     return text.encode("utf-8", "surrogatepass").translate(table, delete).decode("utf-8", "surrogatepass")
-
-
-def _fold_ascii(text: str, *, fold_case: bool) -> str:
-    if fold_case and text.isascii() and text.isprintable():
-        return text.lower()
-    return _translate_ascii(text, _LOWER if fold_case else None, _ASCII_CONTROLS)
-
-
-def _fold_each(text: str, *, fold_case: bool) -> str:
-    return "".join([_fold(char, fold_case=fold_case) for char in text])
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +194,7 @@ def _pieces(text: str, alphabet: _Alphabet, *, fold_case: bool) -> Iterator[Piec
 
 
 def _fold_run(run: str, *, fold_case: bool) -> str:
-    return _collapse(_fold_each(run, fold_case=fold_case))
+    return _collapse("".join([_fold(char, fold_case=fold_case) for char in run]))
 
 
 def _piece_pattern(alphabet: _Alphabet) -> re.Pattern[str]:

@@ -302,6 +302,7 @@ class Pattern:
         loose: search the glued, leetspeak, rot13 and reversed variants too.
         group: 0 for the whole match.
         check: None accepts every match.
+        known_fast: one of ours, measured; somebody else's may need a thread.
     """
 
     name: str
@@ -312,6 +313,7 @@ class Pattern:
     loose: bool = False
     group: int = 0
     check: Check | None = None
+    known_fast: bool = False
 
     @property
     def alternative(self) -> str:
@@ -333,6 +335,7 @@ def built_in(
 ) -> Pattern:
     """Build a pattern of ours: the category is the name; the first group of `source`, if any, is the finding."""
     regex = compile_regex(source, ignore_case=ignore_case)
+    group = min(1, regex.program.groups)
     return Pattern(
-        name, name, regex, max_match_chars, ignore_case=ignore_case, group=min(1, regex.program.groups), check=check
+        name, name, regex, max_match_chars, ignore_case=ignore_case, group=group, check=check, known_fast=True
     )

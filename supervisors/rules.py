@@ -38,9 +38,12 @@ PRESETS: Mapping[str, Callable[[], tuple[Pattern, ...]]] = {"secrets": secret_pa
 SCOPES: tuple[Scope, ...] = ("conversation", "system", "tool_def")
 """All scopes; the verdict of several findings names the first of these that has one."""
 
-_THREAD_CHARS = 50_000
+_THREAD_CHARS = 10_000
 _THREAD_STEPS = 20_000_000
-"""Above this many characters, or characters times instructions, the scan leaves the event loop (X-08)."""
+"""Above this many characters, or characters times instructions, the scan leaves the event loop (PF-05, X-08)."""
+
+_NOT_ASCII_FACTOR = 4
+"""How much longer a character takes in a text that is not plain ASCII."""
 
 _SAFE = safe(score=0.0)
 
@@ -185,7 +188,7 @@ class Rules(BaseModel):
         if not segments:
             return unknown(Cause.SKIPPED, detail="nothing_in_scope")
         growing = exchange.stage == "output" and not exchange.complete
-        chars = sum([len(segment.text) for segment in segments])
+        chars = sum([len(s.text) * (1 if s.text.isascii() else _NOT_ASCII_FACTOR) for s in segments])
         if chars > _THREAD_CHARS or chars * self.matcher.steps > _THREAD_STEPS:
             scan = await asyncio.to_thread(scan_segments, segments, self.matcher, growing=growing)
         else:

@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import codecs
+import csv
+import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -520,3 +522,32 @@ def test_ten_thousand_keywords_are_found_and_ruled_out_quickly() -> None:
     for _ in range(20):
         assert judge(rules, sample).label is Label.SAFE
     assert (process_time() - started) / 20 < 0.01
+
+
+def test_a_short_message_costs_microseconds() -> None:  # PF-05: 25 µs measured; the bound is for a busy machine
+    rules = Rules(keywords=(PHRASE, "green hatstand", "purple monkey"))
+    sample = exchange("The quick brown fox jumps over the lazy dog.\nAnd more of it. " * 10)
+    costs: list[float] = []
+    for _ in range(50):
+        started = process_time()
+        for _ in range(20):
+            with pytest.raises(StopIteration):  # what `await` would see: it never waits
+                rules.assess(sample, context()).send(None)
+        costs.append((process_time() - started) / 20)
+    assert min(costs) < 0.000_200
+
+
+@pytest.mark.data
+def test_presets_leave_benign_questions_alone(data_dir: Path) -> None:  # D-09
+    with (data_dir / "xstest" / "xstest_prompts.csv").open(encoding="utf-8", newline="") as file:
+        texts = [row["prompt"] for row in csv.DictReader(file)]
+    for name in ("one", "two", "three"):
+        rows = json.loads((data_dir / "notinject" / f"NotInject_{name}.json").read_text("utf-8"))
+        texts += [row["prompt"] for row in rows]
+    texts += [
+        row["mutated_prompt"] for row in json.loads((data_dir / "cyberseceval" / "mitre_frr.json").read_text("utf-8"))
+    ]
+    rules = Rules(presets=("pii", "secrets"))
+    flagged = sum([judge(rules, exchange(text)).label is not Label.SAFE for text in texts])
+    assert len(texts) == 450 + 3 * 113 + 750
+    assert flagged / len(texts) <= 0.002  # none was, when this was written
