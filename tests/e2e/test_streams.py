@@ -60,17 +60,18 @@ async def test_a_blocked_stream_ends_with_notice_finish_and_done(tmp_path: Path)
 
 async def test_a_supervisor_that_breaks_mid_stream_ends_it_with_an_error_frame(tmp_path: Path) -> None:  # W-27, W-06
     class Breaks(Finds):
-        capability: str = "windowed"
-
         async def assess(self, exchange: Any, context: object, /) -> Any:
             if any("second" in segment.text for segment in exchange.judged):
                 raise RuntimeError
             return await super().assess(exchange, context)
 
     output = {"forced": ["words"], "stream": {"window_chars": 5}}
-    config: dict[str, Any] = {"supervisors": {"words": Breaks(CANARY)}, "policies": policy(output=output)}
+    config: dict[str, Any] = {
+        "supervisors": {"words": Breaks(CANARY, capability="windowed")},
+        "policies": policy(output=output),
+    }
     async with FakeUpstream() as up, serving(guarded(up, tmp_path, **config)) as proxy:
-        up.script(Answer(frames=sse(*chat_chunks("first part ", "second part ", "third"))))
+        up.script(Answer(frames=sse(*chat_chunks("first part ", "more words ", "second part ", "third"))))
         reply = await proxy.chat(stream=True)
         assert reply.status_code == 200
         assert frames_of(reply)[-1]["error"]["code"] == "guardrail_unavailable"

@@ -134,10 +134,7 @@ def test_incremental_cost_is_at_most_twice_the_length() -> None:  # S-02
 
 
 def test_growth_cost_is_at_most_three_times_the_length_and_logarithmic_passes() -> None:  # S-02
-    class Judge(Finds):
-        capability: str = "growth"
-
-    judge = Judge(CANARY, capability="growth")
+    judge = Finds(CANARY, capability="growth")
     gate = Gate(plan_of(judge, mode="window", window_chars=500), CHAT, 0, 1)
     run_gate(gate, [*[delta("abcd efgh ") for _ in range(800)], delta("", "stop")])
     found = gate.assessments()[0]
