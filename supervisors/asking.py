@@ -22,6 +22,11 @@ _ECHO_CHARS = 20
 """A shorter text at the beginning of a reply may be the guard's own word."""
 
 
+def time_for_calls(remaining_s: float) -> float:
+    """Return the seconds calls may take: what was found so far must still be said before the deadline (G-45)."""
+    return remaining_s - min(max(0.05, remaining_s * 0.03), remaining_s / 4)
+
+
 @dataclass(frozen=True, slots=True)
 class Asker:
     """Asks one guard.

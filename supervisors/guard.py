@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from supervisors.answers import Choices
-from supervisors.asking import Asker
+from supervisors.asking import Asker, time_for_calls
 from supervisors.card import Card, Caution, Grade, Server, read_policy_file, resolve_card
 from supervisors.material import Call, Selection, Turns, has_media, plan_calls
 from supervisors.parsers.reading import Side
@@ -39,8 +39,6 @@ EMBEDDED = "embedded"
 """Name of the card of the guard that is part of the package."""
 
 _SIDE_OF: Mapping[Stage, Side] = {"input": "prompt", "output": "response"}
-_MARGIN = 0.97
-"""Share of the remaining time for calls: what was found so far must still be said before the deadline (G-45)."""
 
 
 class Guard:
@@ -290,7 +288,7 @@ class ModelGuard(BaseModel):
 
     async def _ask_all(self, asked: Sequence[tuple[Call, tuple[str, ...]]], context: Context) -> list[Part]:
         remaining = min(context.remaining_s, self.timeout_s or context.remaining_s)
-        deadline = asyncio.get_running_loop().time() + remaining * _MARGIN
+        deadline = asyncio.get_running_loop().time() + time_for_calls(remaining)
         asker = Asker(
             self.card, self.endpoint, Wording(self._server, self.policy, self.logprobs), self._choices, self._overlap
         )

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from supervisors.asking import to_unknown
+from supervisors.asking import time_for_calls, to_unknown
 from supervisors.decoded import append_decoded
 from supervisors.errors import ChatError, ReplyError
 from supervisors.material import Selection, Turns, cut_text, has_media, select
@@ -33,7 +33,6 @@ from supervisors.types import (
 
 _PER_CALL = 32
 """Strings in one call (guards §8.1)."""
-_MARGIN = 0.97
 _TOO_LONG = ("too long", "too large", "exceeds the maximum", "maximum context length")
 
 
@@ -141,7 +140,7 @@ class Moderation(BaseModel):
 
     async def _ask_all(self, texts: Sequence[_Text], context: Context) -> list[Verdict]:
         remaining = min(context.remaining_s, self.timeout_s or context.remaining_s)
-        deadline = asyncio.get_running_loop().time() + remaining * _MARGIN
+        deadline = asyncio.get_running_loop().time() + time_for_calls(remaining)
         slots = asyncio.Semaphore(self.parallel)  # keeps the calls of one exchange from flooding the service
         starts = range(0, len(texts), _PER_CALL)
         found: dict[int, list[Verdict]] = {}

@@ -246,9 +246,9 @@ async def test_what_was_found_before_the_deadline_is_said() -> None:
 
     slow = Slow(seconds=0.2)
     guard = build("llama-guard-3-8b")
-    found = (await ask("g", guard, exchange("one", "and", "two"), slow)).verdict
+    found = await guard.assess(exchange("one", "and", "two"), slow)
     assert (found.label, found.categories) == (Label.UNSAFE, ("violence",))
-    late = (await ask("g", build("llama-guard-3-8b", timeout_s=0.1), exchange("two"), slow)).verdict
+    late = await build("llama-guard-3-8b", timeout_s=0.1).assess(exchange("two"), slow)
     assert (late.label, late.cause) == (Label.UNKNOWN, Cause.TIMEOUT)
 
 
