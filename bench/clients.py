@@ -187,13 +187,15 @@ def _run(command: list[str]) -> Generator[None]:
         process.wait(10)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def _wait_for(port: int) -> None:
+def wait_for(port: int) -> None:
+    """Wait until somebody listens on a loopback port."""
     until = time.monotonic() + 10
     while time.monotonic() < until:
         with socket.socket() as probe:
@@ -213,12 +215,12 @@ def run_all(rounds: int, requests: int) -> None:
     """Run every installed client in interleaved rounds and print conditions and medians."""
     names = [name for name in CLIENTS if name == "own" or importlib.util.find_spec(name)]
     found: dict[str, list[dict[str, float]]] = {name: [] for name in names}
-    whole, streams = _free_port(), _free_port()
+    whole, streams = free_port(), free_port()
     load = os.getloadavg()[0]
     os.sched_setaffinity(0, {(os.cpu_count() or 1) - 1})  # inherited by the servers; clients are pinned to core 0
     with run_nginx(whole), _run([sys.executable, __file__, "--serve", str(streams)]):
-        _wait_for(whole)
-        _wait_for(streams)
+        wait_for(whole)
+        wait_for(streams)
         for _ in range(rounds):
             for name in names:
                 urls = [f"http://127.0.0.1:{whole}/v1/x", f"http://127.0.0.1:{streams}/v1/x"]

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar, cast
 
 import orjson
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 from proxy.upstream_errors import RetryableError, from_chat, from_reply, from_transport, protocol_error, timeout_error
 from proxy.upstream_headers import check_request_header, to_caller, to_upstream
+from supervisors.chat.retrying import retry
 from supervisors.chat.vendors import Route, VendorCall, complete_with_vendor, stream_from_vendor
 from supervisors.errors import ChatError, ConfigError, ReplyError, UpstreamError
 from supervisors.transport import (
@@ -28,6 +28,8 @@ from supervisors.transport import (
 
 T = TypeVar("T")
 
+_JSON = "application/json"
+_EVENTS = "text/event-stream"
 _MAX_ERROR_BYTES = 64 * 1024
 _FIRST_WAIT_S = 0.1
 _LONGEST_WAIT_S = 2.0
@@ -135,6 +137,7 @@ class Upstream:
         self._owned = client is None
         self._client = client or HttpClient(limits, proxy=settings.proxy, allow_link_local=settings.allow_link_local)
         self._secrets = tuple([secret for secret in (settings.api_key, settings.base_url) if secret])
+        self._own_headers = {accept: _own_headers(settings, accept) for accept in (_JSON, _EVENTS)}
         self._random = random.Random(seed)  # noqa: S311 - spreads retries, guards nothing
 
     async def aclose(self) -> None:
@@ -160,7 +163,7 @@ class Upstream:
         if self._uses_litellm(path):
             plain = await self._complete_with_vendor(self._vendor_call(path, body, until))
             return UpstreamReply(200, (("content-type", "application/json"),), orjson.dumps(plain))
-        sent = self._headers(path, headers, "application/json")
+        sent = self._headers(path, headers, _JSON)
         return await self._retry(until, lambda: self._complete_once(path, body, sent, until))
 
     @asynccontextmanager
@@ -183,7 +186,7 @@ class Upstream:
             async with aclosing(_vendor_frames(self._vendor_call(path, body, until))) as frames:
                 yield UpstreamStream(200, (("content-type", "text/event-stream; charset=utf-8"),), frames)
             return
-        sent = self._headers(path, headers, "text/event-stream")
+        sent = self._headers(path, headers, _EVENTS)
         reply = await self._retry(until, lambda: self._open_once(path, body, sent, until))
         try:
             yield UpstreamStream(reply.status, to_caller(reply.headers), _Chunks(reply))
@@ -227,26 +230,14 @@ class Upstream:
                 stream.close()
 
     async def _retry(self, until: float, attempt: Callable[[], Awaitable[T]]) -> T:
-        loop = asyncio.get_running_loop()
+        def wait_s(_: RetryableError, number: int) -> float:
+            return self._random.uniform(0.5, 1.0) * min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0 ** (number - 1))
 
-        async def once() -> T:  # tenacity looks whether it is given a coroutine function
-            return await attempt()
+        def enough(error: RetryableError, number: int) -> bool:
+            return not error.loading and number > self._settings.retries
 
-        def wait_s(state: RetryCallState) -> float:
-            grown_s = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0 ** (state.attempt_number - 1))
-            return self._random.uniform(0.5, 1.0) * grown_s
-
-        def stop(state: RetryCallState) -> bool:
-            error = state.outcome.exception() if state.outcome is not None else None
-            loading = isinstance(error, RetryableError) and error.loading
-            enough = not loading and state.attempt_number > self._settings.retries
-            return enough or loop.time() + state.upcoming_sleep >= until
-
-        retrying = AsyncRetrying(
-            retry=retry_if_exception_type(RetryableError), wait=wait_s, stop=stop, sleep=asyncio.sleep, reraise=True
-        )
         try:
-            return await retrying(once)
+            return await retry(attempt, RetryableError, wait_s, enough, until)
         except RetryableError as error:
             raise error.cause from None
 
@@ -257,14 +248,9 @@ class Upstream:
         return asyncio.get_running_loop().time() + limit_s
 
     def _headers(self, path: str, headers: Headers, accept: str) -> Headers:
-        found = [("content-type", "application/json"), ("accept", accept), ("user-agent", "guardrail-proxy")]
-        if self._settings.api_key is not None and self._settings.vendor == "anthropic":
-            found.append(("x-api-key", self._settings.api_key))
-        elif self._settings.api_key is not None:
-            found.append(("authorization", f"Bearer {self._settings.api_key}"))
-        found += to_upstream(path, headers, self._settings.forward_headers)
-        fixed = {name.lower() for name, _ in self._settings.extra_headers}
-        return (*[pair for pair in found if pair[0] not in fixed], *self._settings.extra_headers)
+        if not headers:
+            return self._own_headers[accept]
+        return (*self._own_headers[accept], *to_upstream(path, headers, self._settings.forward_headers))
 
     # Other vendors
 
@@ -289,6 +275,16 @@ class Upstream:
             return await complete_with_vendor(call)
         except (ChatError, ReplyError) as error:
             raise from_chat(error) from None
+
+
+def _own_headers(settings: UpstreamSettings, accept: str) -> Headers:
+    found = [("content-type", _JSON), ("accept", accept), ("user-agent", "guardrail-proxy")]
+    if settings.api_key is not None and settings.vendor == "anthropic":
+        found.append(("x-api-key", settings.api_key))
+    elif settings.api_key is not None:
+        found.append(("authorization", f"Bearer {settings.api_key}"))
+    fixed = {name.lower() for name, _ in settings.extra_headers}
+    return (*[pair for pair in found if pair[0] not in fixed], *settings.extra_headers)
 
 
 async def _vendor_frames(call: VendorCall) -> AsyncGenerator[bytes]:

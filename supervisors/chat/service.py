@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
-
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 from supervisors.chat.breaker import Breaker, BreakerState
 from supervisors.chat.calls import Formats, Progress, Transient, call_model, post_json
 from supervisors.chat.context import Budget, ChatContext
+from supervisors.chat.retrying import retry
 from supervisors.errors import (
     ChatError,
     ChatRefused,
@@ -195,8 +193,11 @@ class ChatService:
         try:
             if dependency.breaker.state is BreakerState.OPEN:
                 raise _circuit_open()
-            async with self._slot(progress.until):
+            await self._take_slot(progress.until)
+            try:
                 value = await self._run_counted(dependency, progress, attempt)
+            finally:
+                self._slots.release()
         except GuardrailError as caught:
             error = caught
             raise
@@ -228,30 +229,21 @@ class ChatService:
                 dependency.breaker.abandoned()
 
     async def _retry(self, progress: Progress, attempt: Callable[[], Awaitable[T]]) -> T:
-        loop = asyncio.get_running_loop()
+        def wait_s(error: Transient, number: int) -> float:
+            spread_s = self._random.uniform(0.5, 1.0) * _BACKOFF_S * 2.0 ** (number - 1)
+            return spread_s if error.wait_s is None else error.wait_s + 0.1 * spread_s
 
-        async def once() -> T:  # tenacity looks whether it is given a coroutine function
-            return await attempt()
+        def enough(_: Transient, number: int) -> bool:
+            return number > self._settings.retries
 
-        def wait_s(state: RetryCallState) -> float:
-            error = state.outcome.exception() if state.outcome is not None else None
-            hint = error.wait_s if isinstance(error, Transient) else None
-            spread_s: float = self._random.uniform(0.5, 1.0) * _BACKOFF_S * 2.0 ** (state.attempt_number - 1)
-            return spread_s if hint is None else hint + 0.1 * spread_s
+        return await retry(attempt, Transient, wait_s, enough, progress.until)
 
-        def stop(state: RetryCallState) -> bool:
-            enough = state.attempt_number > self._settings.retries
-            return enough or loop.time() + state.upcoming_sleep >= progress.until
-
-        retrying = AsyncRetrying(
-            retry=retry_if_exception_type(Transient), wait=wait_s, stop=stop, sleep=asyncio.sleep, reraise=True
-        )
-        return await retrying(once)
-
-    @asynccontextmanager
-    async def _slot(self, until: float) -> AsyncGenerator[None]:
-        """Hold one of the slots of all model calls; the queue before them is bounded (G-46)."""
-        if self._slots.locked() and self._waiting >= self._settings.max_waiting:
+    async def _take_slot(self, until: float) -> None:
+        """Take one of the slots of all model calls; the queue before them is bounded (G-46)."""
+        if not self._slots.locked():
+            await self._slots.acquire()
+            return
+        if self._waiting >= self._settings.max_waiting:
             msg = "too many model calls are waiting"
             raise ChatUnavailable(msg, code="overloaded")
         self._waiting += 1
@@ -263,10 +255,6 @@ class ChatService:
             raise ChatTimeout(msg, code="overloaded") from None
         finally:
             self._waiting -= 1
-        try:
-            yield
-        finally:
-            self._slots.release()
 
 
 def _circuit_open() -> ChatUnavailable:

@@ -27,7 +27,15 @@ import sys
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Self, cast
+
+if __name__ == "__main__":  # run as a script: the root of the repository is not on the path
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.e2e.fake_replies import chat_chunks, chat_reply, default_reply, sse
+
+__all__ = ["Answer", "FakeUpstream", "Framing", "Received", "Script", "chat_chunks", "chat_reply", "sse"]
 
 Framing = Literal["chunked", "length", "close"]
 Headers = tuple[tuple[str, str], ...]
@@ -111,44 +119,6 @@ class Received:
 
 
 Script = Answer | Callable[[Received], Answer]
-
-
-def sse(*events: object, done: bool = True) -> list[bytes]:
-    """Frame JSON values as server-sent events, with the final ``[DONE]``."""
-    frames = [b"data: " + json.dumps(event).encode() + b"\n\n" for event in events]
-    return [*frames, b"data: [DONE]\n\n"] if done else frames
-
-
-def chat_reply(text: str = "Hello there.", **changes: object) -> dict[str, Any]:
-    """Return a whole chat completion; `changes` replace members of its one choice."""
-    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "logprobs": None, "finish_reason": "stop"}
-    return {
-        "id": "chatcmpl-fake",
-        "object": "chat.completion",
-        "created": 1700000000,
-        "model": "fake-model",
-        "choices": [choice | changes],
-        "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10},
-    }
-
-
-def chat_chunks(*texts: str, usage: bool = False, finish: str = "stop") -> list[dict[str, Any]]:
-    """Return the chunks of a streamed chat completion: role, one a text, finish, and the usage chunk if asked."""
-
-    def chunk(delta: object, finish_reason: str | None = None) -> dict[str, Any]:
-        return _chunk([{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}], usage=usage)
-
-    chunks = [chunk({"role": "assistant", "content": ""}), *[chunk({"content": text}) for text in texts]]
-    chunks.append(chunk({}, finish))
-    if usage:
-        counts = {"prompt_tokens": 7, "completion_tokens": len(texts), "total_tokens": 7 + len(texts)}
-        chunks.append(_chunk([], usage=True) | {"usage": counts})
-    return chunks
-
-
-def _chunk(choices: Sequence[object], *, usage: bool) -> dict[str, Any]:
-    base = {"id": "chatcmpl-fake", "object": "chat.completion.chunk", "created": 1700000000, "model": "fake-model"}
-    return base | {"choices": list(choices)} | ({"usage": None} if usage else {})
 
 
 class FakeUpstream:
@@ -372,7 +342,7 @@ async def _read_request(reader: asyncio.StreamReader, number: int) -> Received |
 def _render(answer: Answer, received: Received) -> tuple[bytes, Framing, Sequence[bytes]]:
     headers: dict[str, str] = {}
     if answer.is_default:
-        status, value = _default(received)
+        status, value = default_reply(received.path, received.body)
         if isinstance(value, list):
             answer = dataclasses.replace(answer, status=status, frames=cast("list[bytes]", value))
         else:
@@ -400,36 +370,6 @@ def _render(answer: Answer, received: Received) -> tuple[bytes, Framing, Sequenc
 
 def _split(frame: bytes, size: int | None) -> list[bytes]:
     return [frame] if size is None else [frame[start : start + size] for start in range(0, len(frame), size)]
-
-
-def _default(received: Received) -> tuple[int, object]:
-    path = received.path.split("?")[0].removeprefix("/v1")
-    if path == "/health":
-        return 200, {"status": "ok"}
-    if path == "/models":
-        model = {"id": "fake-model", "object": "model", "created": 1700000000, "owned_by": "fake"}
-        return 200, {"object": "list", "data": [model]}
-    try:
-        body = received.json
-    except ValueError:
-        return 400, {"error": {"message": "not JSON", "type": "invalid_request_error", "param": None, "code": 400}}
-    if path == "/chat/completions":
-        return 200, _default_chat(body)
-    if path == "/completions":
-        choice = {"index": 0, "text": " there.", "logprobs": None, "finish_reason": "stop"}
-        return 200, chat_reply() | {"object": "text_completion", "choices": [choice]}
-    if path == "/embeddings":
-        entry = {"object": "embedding", "index": 0, "embedding": [0.25, -0.5]}
-        usage = {"prompt_tokens": 2, "total_tokens": 2}
-        return 200, {"object": "list", "data": [entry], "model": "fake-model", "usage": usage}
-    return 404, {"error": {"message": "File Not Found", "type": "not_found_error", "code": 404}}
-
-
-def _default_chat(body: dict[str, Any]) -> object:
-    if not body.get("stream"):
-        return chat_reply()
-    options: dict[str, bool] = body.get("stream_options") or {}
-    return sse(*chat_chunks("Hello", " there", ".", usage=options.get("include_usage", False)))
 
 
 def _from_json(entry: dict[str, Any]) -> Answer:
