@@ -22,7 +22,7 @@ from supervisors.errors import (
     GuardrailError,
     ReplyError,
 )
-from supervisors.transport import HttpClient
+from supervisors.transport import HttpClient, check_base_url
 from supervisors.types import ChatReply, ChatRequest, Endpoint, Tokens
 
 T = TypeVar("T")
@@ -157,7 +157,7 @@ class ChatService:
         if target.url is None and target.vendor == "openai":
             msg = f"the model {endpoint.model!r} has no URL and is no alias under models"
             raise ConfigError(msg, "models")
-        dependency = self._dependency((target.vendor, target.url or "", target.model), endpoint.model)
+        dependency = self._dependency((target.vendor, target.url or "", target.model), endpoint.model, target.url)
         progress = self._begin(deadline)
         reply = await self._run(
             dependency, progress, lambda: call_model(self._client, target, request, dependency.formats, progress)
@@ -173,9 +173,11 @@ class ChatService:
         dependency.refused = answer[0] if answer[0] in _REFUSED else None
         return answer
 
-    def _dependency(self, key: tuple[str, str, str], name: str) -> _Dependency:
+    def _dependency(self, key: tuple[str, str, str], name: str, base_url: str | None = None) -> _Dependency:
         found = self._dependencies.get(key)
         if found is None:
+            if base_url is not None:
+                _check_url(base_url, name)
             clock = asyncio.get_running_loop().time
             breaker = Breaker(clock, self._settings.breaker_failures, self._settings.breaker_open_s)
             found = self._dependencies[key] = _Dependency(name, breaker)
@@ -255,6 +257,13 @@ class ChatService:
             raise ChatTimeout(msg, code="overloaded") from None
         finally:
             self._waiting -= 1
+
+
+def _check_url(base_url: str, name: str) -> None:
+    try:
+        check_base_url(base_url, allow_link_local=True)  # the client checks the resolved address by its own rule
+    except ValueError as error:
+        raise ConfigError(str(error), f"models.{name}") from None
 
 
 def _circuit_open() -> ChatUnavailable:

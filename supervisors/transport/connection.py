@@ -40,6 +40,7 @@ class Connection(asyncio.Protocol):
         self._writable = True
         self._timer: asyncio.TimerHandle | None = None
         self._silent_until: float | None = None
+        self._silence_s: float | None = self._read_s
         self._deadline: float | None = None
         self.uses = 0
         self.used_at = 0.0
@@ -92,7 +93,7 @@ class Connection(asyncio.Protocol):
             self._transport.write(head + body)
         else:
             await self._write_slowly(self._transport, head, body)
-        self._expect(self._read_s if self._writable else self._write_s)
+        self._expect(self._silence_s if self._writable else self._write_s)
 
     async def wait_head(self) -> None:
         """Wait for status and headers.
@@ -135,7 +136,7 @@ class Connection(asyncio.Protocol):
         if self._reading_paused and self._transport is not None and not self.closed:
             self._reading_paused = False
             self._transport.resume_reading()
-            self._expect(self._read_s)
+            self._expect(self._silence_s)
         return data
 
     @property
@@ -165,8 +166,11 @@ class Connection(asyncio.Protocol):
         return transport
 
     def set_deadline(self, when: float | None) -> None:
-        """Limit the exchange as a whole, in loop time."""
+        """Limit the exchange as a whole, in loop time; None limits each silence of the peer instead."""
         self._deadline = when
+        self._silence_s = self._read_s if when is None else None
+        if self._writable and not self._reading_paused:
+            self._expect(self._silence_s)
         self._arm()
 
     def finish(self) -> bool:
@@ -204,8 +208,8 @@ class Connection(asyncio.Protocol):
             self.abort()  # bytes that answer no request: whatever follows cannot be trusted
             return
         self.got_bytes = True
-        if self._writable and not self._reading_paused:
-            self._silent_until = self._loop.time() + self._read_s
+        if self._silence_s is not None and self._writable and not self._reading_paused:
+            self._silent_until = self._loop.time() + self._silence_s
         self._parse(data)
         if self._waiter is not None and (self.error or self.complete or (self.head_done and not self._whole)):
             self._wake()
@@ -249,7 +253,7 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Note that the peer takes data again."""
         self._writable = True
-        self._expect(self._read_s)
+        self._expect(self._silence_s)
         self._release_writer()
 
     # httptools callbacks
@@ -338,9 +342,9 @@ class Connection(asyncio.Protocol):
         self._wake()
         self._release_writer()
 
-    def _expect(self, seconds: float) -> None:
+    def _expect(self, seconds: float | None) -> None:
         if self._busy:
-            self._silent_until = self._loop.time() + seconds
+            self._silent_until = None if seconds is None else self._loop.time() + seconds
             self._arm()
 
     def _next_limit(self) -> float | None:

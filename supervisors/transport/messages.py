@@ -49,7 +49,7 @@ class TransportLimits:
 
     Args:
         connect_s: name look-up, connection and TLS handshake together.
-        read_s: longest silence while a reply is awaited or flowing.
+        read_s: longest silence of the peer while no `timeout_s` is running.
         write_s: longest time without progress while a request is being sent.
         idle_s: how long an unused connection is kept.
         max_connections: open connections an origin; further requests wait for a free one.

@@ -200,6 +200,11 @@ async def test_a_stream_that_falls_silent_is_504_and_one_that_keeps_sending_is_n
     assert (await fails(upstream, stream=True)).status == 504
 
 
+async def test_a_whole_reply_may_be_silent_for_longer_than_a_stream(up: FakeUpstream, make: Make) -> None:
+    up.script(Answer(json=chat_reply(), delay_s=0.3))
+    assert (await make(idle_s=0.1).complete(CHAT, BODY)).status == 200
+
+
 async def test_a_stream_that_breaks_off_is_502_after_what_came(up: FakeUpstream, make: Make) -> None:
     frames = sse(*chat_chunks("a", "b"))
     up.script(Answer(frames=frames, hold_at=1, abort_at=1))

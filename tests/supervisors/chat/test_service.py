@@ -92,6 +92,11 @@ async def test_a_model_that_is_no_alias_is_a_config_error(desk: Desk) -> None:
         await desk.context().chat(Endpoint("nobody"), ChatRequest())
 
 
+async def test_an_endpoint_whose_url_could_lead_elsewhere_is_a_config_error(desk: Desk) -> None:
+    with pytest.raises(ConfigError, match="user info"):
+        await desk.context().chat(Endpoint("judge", "http://me:umbrella@127.0.0.1/v1"), ChatRequest())
+
+
 async def test_a_hosted_guard_is_posted_json_and_answers_json(desk: Desk) -> None:
     desk.up.script(Answer(json={"flagged": True}), refuse(401))
     context = desk.context()

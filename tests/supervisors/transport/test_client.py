@@ -11,6 +11,7 @@ import uvloop
 
 from supervisors.transport import HttpClient, HttpRequest, TransportError, TransportLimits
 from tests.e2e.fake_upstream import Answer, FakeUpstream, chat_chunks, chat_reply, sse
+from tests.e2e.raw_server import serve_raw
 
 
 def post(up: FakeUpstream, body: bytes = b"{}", timeout_s: float | None = 5.0) -> HttpRequest:
@@ -105,6 +106,29 @@ async def test_a_silent_stream_is_a_timeout_and_a_slow_one_is_not(up: FakeUpstre
             with pytest.raises(TransportError) as caught:
                 await anext(reply)
     assert caught.value.fault == "timeout"
+
+
+async def test_a_whole_reply_may_be_silent_for_as_long_as_its_own_limit(up: FakeUpstream) -> None:
+    up.script(Answer(frames=[b"a", b"b"], delay_s=0.2, frame_delay_s=0.2), Answer(hold_at=-1))
+    async with HttpClient(TransportLimits(read_s=0.1)) as client:
+        assert (await client.send(post(up, timeout_s=5.0))).body == b"ab"
+        assert await fault_of(client, post(up, timeout_s=None)) == "timeout"
+
+
+async def test_an_idle_connection_is_closed_after_a_while() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+        assert await reader.read() == b""
+        closed.set()
+
+    closed = asyncio.Event()
+    async with serve_raw(answer) as port, HttpClient(TransportLimits(idle_s=0.1)) as client:
+        await client.send(HttpRequest("GET", f"http://127.0.0.1:{port}/", timeout_s=5.0))
+        assert client.idle_connections == 1
+        async with asyncio.timeout(5):
+            await closed.wait()
+        assert client.idle_connections == 0
 
 
 async def test_nobody_listening_is_a_connect_fault(client: HttpClient) -> None:
