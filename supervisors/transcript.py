@@ -13,6 +13,7 @@ from itertools import groupby
 from math import ceil
 from typing import Literal
 
+from supervisors.decoded import append_decoded
 from supervisors.types import Exchange, Kind, Role, Scope, Segment
 
 Turns = Literal["all", "last_user", "new"]
@@ -200,7 +201,8 @@ def render(exchange: Exchange, window: Window, nonce: str, context_chars: int) -
     blocks: list[str] = []
     for segment in segments:
         if segment.path in judged:
-            blocks.append(_block(judged[segment.path].segment, judged[segment.path].text, "JUDGE", nonce))
+            passage = judged[segment.path]
+            blocks.append(_block(passage.segment, append_decoded(passage.text), "JUDGE", nonce))
         elif segment.path in shown:
             blocks.append(_block(segment, shown[segment.path], "CONTEXT", nonce))
     cut = any(shown.get(segment.path, segment.text) != segment.text for segment in segments)

@@ -174,3 +174,9 @@ def test_granularity_decides_what_is_judged_together() -> None:  # G-14
 
 def test_blank_text_needs_no_call() -> None:
     assert count_windows(exchange(" \n").request, Cutting(1_000, 256)) == 0
+
+
+def test_a_judge_is_shown_what_an_encoded_stretch_says() -> None:  # G-09
+    shown = render(exchange("read dmlvbGV0IHVtYnJlbGxh now"), whole(exchange("read dmlvbGV0IHVtYnJlbGxh now")), N, 100)
+    assert "violet umbrella" in shown.text
+    assert "decoded from base64" in shown.text
