@@ -157,6 +157,10 @@ class Card(BaseModel):
         unknown = [name for name in self.fanout if name not in self.criteria]
         if unknown:
             _refuse(f"unknown criteria in fanout: {', '.join(unknown)}; the card has {', '.join(self.criteria)}")
+        if self.criteria and not self.fanout:
+            _refuse(f"a card with criteria names those asked by default in fanout; it has {', '.join(self.criteria)}")
+        if self.policy and not (template and template.has_slot("policy")):
+            _refuse(f"template {self.template!r} takes no policy")
         if self.overlap * 2 > self.max_chars:
             _refuse(f"overlap {self.overlap} is more than half of max_chars {self.max_chars}")
         return self

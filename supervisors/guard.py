@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from itertools import islice
 from typing import Annotated, Any, ClassVar, Literal, Self, cast
@@ -14,7 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from supervisors.answers import Choices
 from supervisors.asking import Asker, time_for_calls
 from supervisors.card import Card, Caution, Grade, Server, read_policy_file, resolve_card
-from supervisors.material import Call, Selection, Turns, has_media, plan_calls
+from supervisors.material import LOOP_CHARS, Call, Selection, Turns, count_chars, has_media, plan_calls
 from supervisors.parsers.reading import Side
 from supervisors.rendering import Wording
 from supervisors.scores import Part, combine_parts
@@ -179,6 +180,10 @@ class ModelGuard(BaseModel):
                 f"criteria_mode 'joined' needs a card whose criteria are sent as text; {card.name!r} sends names",
             ),
             (self.criteria_mode == "joined" and len(self._names) < 2, "criteria_mode 'joined' needs two criteria"),
+            (
+                self.criteria_mode == "joined" and len({card.criteria[name].polarity for name in self._names}) > 1,
+                "criteria_mode 'joined' needs criteria of one polarity",
+            ),
             (bool(self.policy) and not takes_policy, f"card {card.name!r} takes no policy"),
             (card.needs_policy and not (self.policy or card.policy), f"card {card.name!r} needs policy or policy_file"),
             (not self.stages, f"none of the criteria {', '.join(self._names)} can be asked about the judged side"),
@@ -257,7 +262,11 @@ class ModelGuard(BaseModel):
             return unknown(Cause.UNSUPPORTED, detail="stage")
         side = self.judge or _SIDE_OF[exchange.stage]
         selection = self._select(side)
-        calls = list(islice(plan_calls(exchange, selection), self.max_chunks + 1))
+        chars = count_chars(exchange, selection)
+        if chars > self.max_chunks * self._max_chars:
+            return unknown(Cause.OVER_LIMIT, detail="max_chunks")
+        plan = partial(self._plan, exchange, selection)
+        calls = await asyncio.to_thread(plan) if chars > LOOP_CHARS else plan()
         media = [Part(unknown(Cause.UNSUPPORTED, detail="media"))] if has_media(exchange, selection) else []
         if len(calls) > self.max_chunks:
             return unknown(Cause.OVER_LIMIT, detail="max_chunks")
@@ -266,6 +275,10 @@ class ModelGuard(BaseModel):
         asked = [(call, names) for call in calls for names in self._ask_groups(call.side)]
         parts = await self._ask_all(asked, context)
         return combine_parts([*parts, *media], len(asked) + len(media))
+
+    def _plan(self, exchange: Exchange, selection: Selection) -> list[Call]:
+        """Return the calls, and one more than allowed if there are too many."""
+        return list(islice(plan_calls(exchange, selection), self.max_chunks + 1))
 
     def _select(self, side: Side) -> Selection:
         return Selection(

@@ -15,6 +15,9 @@ from supervisors.decoded import append_decoded
 from supervisors.parsers.reading import Side
 from supervisors.types import Exchange, Kind, Role, Scope, Segment
 
+LOOP_CHARS = 10_000
+"""Up to here a plan is made on the event loop; decoding a longer text takes more than a millisecond."""
+
 Speaker = Literal["user", "assistant"]
 Turns = Literal["all", "last_user", "new"]
 
@@ -76,6 +79,11 @@ class Selection:
     turns: Turns = "all"
 
 
+def count_chars(exchange: Exchange, selection: Selection) -> int:
+    """Count the selected characters: more than all calls can hold need no plan to be too many."""
+    return sum([len(s.text) for scope in selection.scopes for s in select(exchange, scope, selection)])
+
+
 def has_media(exchange: Exchange, selection: Selection) -> bool:
     """Say whether something is selected that a text guard cannot read (G-05)."""
     return any(segment.kind == "media" for scope in selection.scopes for segment in select(exchange, scope, selection))
@@ -86,7 +94,7 @@ def plan_calls(exchange: Exchange, selection: Selection) -> Iterator[Call]:
     for scope in selection.scopes:
         chosen = [segment for segment in select(exchange, scope, selection) if segment.kind != "media"]
         if scope != "conversation":
-            yield from _cut(Call("prompt", write(chosen), scope=scope), (), selection)
+            yield from _cut(Call(selection.side, write(chosen), scope=scope), (), selection)
         elif selection.whole:
             yield from _plan_whole(exchange, chosen, selection)
         elif exchange.stage == "output":
@@ -137,9 +145,9 @@ def _plan_turns(exchange: Exchange, chosen: Sequence[Segment], selection: Select
     ]
     wanted: Speaker = "user" if selection.side == "prompt" else "assistant"
     asked = [i for i, (_, text) in enumerate(turns) if text.strip()]
-    first = [i for i in asked if selection.roles is not None or turns[i][0].speaker == wanted]
+    first = {i for i in asked if selection.roles is not None or turns[i][0].speaker == wanted}
     shown: set[int] = set()
-    for i in [*first, *[i for i in asked if i not in first]]:
+    for i in [*sorted(first), *[i for i in asked if i not in first]]:
         if i in shown and i not in first:
             continue
         before = [turn for turn, _ in turns[:i]]

@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Annotated, Any, ClassVar, Literal, cast
 
@@ -14,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from supervisors.asking import time_for_calls, to_unknown
 from supervisors.decoded import append_decoded
 from supervisors.errors import ChatError, ReplyError
-from supervisors.material import Selection, Turns, cut_text, has_media, select
+from supervisors.material import LOOP_CHARS, Selection, Turns, count_chars, cut_text, has_media, select
 from supervisors.scores import Part, combine_parts
 from supervisors.secret import Secret
 from supervisors.taxonomy import load_taxonomies
@@ -118,7 +119,11 @@ class Moderation(BaseModel):
             kinds=self.kinds,
             turns=self.turns,
         )
-        texts = list(islice(self._cut(exchange, selection), self.max_chunks + 1))
+        chars = count_chars(exchange, selection)
+        if chars > self.max_chunks * self.max_chars:
+            return unknown(Cause.OVER_LIMIT, detail="max_chunks")
+        plan = partial(self._cut, exchange, selection)
+        texts = await asyncio.to_thread(plan) if chars > LOOP_CHARS else plan()
         media = [unknown(Cause.UNSUPPORTED, detail="media")] if has_media(exchange, selection) else []
         if len(texts) > self.max_chunks:
             return unknown(Cause.OVER_LIMIT, detail="max_chunks")
@@ -129,7 +134,11 @@ class Moderation(BaseModel):
         parts = [Part(verdict, index if several else None) for index, verdict in enumerate(verdicts)]
         return combine_parts(parts, len(texts) + len(media))
 
-    def _cut(self, exchange: Exchange, selection: Selection) -> Iterator[_Text]:
+    def _cut(self, exchange: Exchange, selection: Selection) -> list[_Text]:
+        """Return the strings to judge, and one more than allowed if there are too many."""
+        return list(islice(self._iterate(exchange, selection), self.max_chunks + 1))
+
+    def _iterate(self, exchange: Exchange, selection: Selection) -> Iterator[_Text]:
         for scope in self.scopes:
             for segment in select(exchange, scope, selection):
                 if segment.kind != "media" and segment.text.strip():

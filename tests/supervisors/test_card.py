@@ -86,6 +86,8 @@ def test_a_base_that_leads_back_to_itself_is_refused() -> None:
         ({"decide_by": "score"}, "needs a score"),
         ({"parser": "float"}, "parser 'float' has no words"),
         ({"fanout": ["harm"]}, "unknown criteria in fanout: harm"),
+        ({"criteria": {"harm": {}}}, "names those asked by default in fanout"),
+        ({"policy": "No umbrellas."}, "template 'model' takes no policy"),
         ({"overlap": 600}, "more than half of max_chars"),
         ({"parser_args": {"tail": "free"}}, "Extra inputs are not permitted"),
         ({"polarity": "yes_is_safe"}, "Extra inputs are not permitted"),

@@ -356,3 +356,17 @@ def test_the_embedded_card_is_the_embedded_guard() -> None:
     with pytest.raises(ValidationError, match="url"):
         Guard.model_validate({"use": "guard", "card": "embedded", "url": "http://x/v1"})
     assert len(Guard.model_json_schema()["anyOf"]) == 2
+
+
+def test_joined_criteria_have_one_polarity() -> None:
+    card = {"base": "shieldgemma-2b", "criteria": {"polite": {"text": "It is polite.", "polarity": "yes_is_safe"}}}
+    with pytest.raises(ValidationError, match="of one polarity"):
+        build("shieldgemma-2b", card=card, criteria=["hate", "polite"], criteria_mode="joined")
+
+
+async def test_a_conversation_of_ten_thousand_turns_is_over_the_limit_at_once() -> None:
+    found = exchange(*[f"turn {i}" for i in range(10_000)])
+    started = asyncio.get_running_loop().time()
+    verdict = await judge(build("llama-guard-3-8b"), "safe", found=found)
+    assert verdict.cause is Cause.OVER_LIMIT
+    assert asyncio.get_running_loop().time() - started < 2

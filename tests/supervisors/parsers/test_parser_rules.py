@@ -16,7 +16,7 @@ import supervisors.parsers
 from supervisors.answers import Choices, read_reply
 from supervisors.card import load_card
 from supervisors.parsers.normalise import is_refusal, normalise
-from supervisors.parsers.reading import Side
+from supervisors.parsers.reading import Side, Unreadable
 from supervisors.types import Cause, ChatReply, Label, Verdict
 
 CHOICES = Choices("unsafe", "unsafe", 0.5, decide_by_score=False)
@@ -197,17 +197,15 @@ def test_no_mixture_of_verdict_words_raises_and_contradictions_are_not_safe(
     name, side = case
     verdict = read(name, text, side, finish)
     lines = [line.strip(" *.,:").casefold() for line in normalise_or_empty(text).split("\n")]
-    if load_card(name).parser in ("safe_unsafe", "last_line") and {"unsafe", "violation"} & set(lines):
-        if load_card(name).parser == "safe_unsafe" and "unsafe" in lines:
-            assert verdict.label is not Label.SAFE
-        if load_card(name).parser == "last_line" and "violation" in lines:
-            assert verdict.label is not Label.SAFE
+    bad = {"safe_unsafe": "unsafe", "last_line": "violation"}.get(load_card(name).parser)
+    if bad in lines:
+        assert verdict.label is not Label.SAFE
 
 
 def normalise_or_empty(text: str) -> str:
     try:
         return normalise(text, keep_marks=False)
-    except Exception:  # noqa: BLE001 - an unreadable text has no lines
+    except Unreadable:
         return ""
 
 
