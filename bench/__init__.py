@@ -1,0 +1,1 @@
+"""Measure the proxy beside its peers in one run: ``python -m bench`` (docs/performance.md)."""
