@@ -91,6 +91,7 @@ class Progress:
     cancelled: bool = False
     holdback_s: float = 0.0
     overhead_s: float | None = None
+    coherence: Mapping[str, Any] | None = None
 
     def note_reply(self, body: Mapping[str, Any], finish_reasons: Sequence[str | None]) -> None:
         """Note what a whole reply says about itself."""
@@ -190,6 +191,7 @@ def to_record(call: Call, progress: Progress, kept: Kept) -> Record:
         prescribed=tuple([pair for pair in call.plan.prescribed if pair[1] in call.stages]),
         overhead_s=progress.overhead_s if progress.overhead_s is not None else measure_overhead(call, progress),
         holdback_s=progress.holdback_s,
+        coherence=progress.coherence,
         content=kept.content,
     )
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from proxy.call import Kept, Progress
+from proxy.record import flatten, is_text_extra
 from proxy.redact import mask, merge_spans
 from proxy.stages import StageResult
 from proxy.store.content import ContentMode, Texts, build_content, segments_hmac
@@ -31,12 +33,25 @@ class Keeper:
         sent = redact_segments(progress.request, [progress.input]) if self.input != "off" else ()
         replies = [segment for reply in progress.replies.values() for segment in reply]
         received = redact_segments(replies, progress.outputs) if self.output != "off" else ()
+        content: Mapping[str, Any] | None = None
         texts = [Texts("input", self.input, sent), Texts("output", self.output, received)]
+        if "full" in (self.input, self.output):
+            content = {**(build_content(texts, self.secret) or {}), "replies": self._supervisor_replies(progress)}
         return Kept(
             input_hmac=segments_hmac(self.secret, sent) if sent else None,
             output_hmac=segments_hmac(self.secret, received) if received else None,
-            content=build_content(texts, self.secret) if "full" in (self.input, self.output) else None,
+            content=content,
         )
+
+    def _supervisor_replies(self, progress: Progress) -> list[Mapping[str, Any]]:
+        """Return what supervisors' models said, for stages whose text is kept in full."""
+        kept = {"input": self.input == "full", "output": self.output == "full"}
+        rows: list[Mapping[str, Any]] = []
+        for name, judged, verdict in flatten(progress.verdicts):
+            texts = {key: value for key, value in verdict.extras.items() if is_text_extra(key, value)}
+            if texts and kept[judged.stage]:
+                rows.append({"supervisor": name, "stage": judged.stage, "choice": judged.choice, **texts})
+        return rows
 
 
 def redact_segments(segments: Sequence[Segment], results: Sequence[StageResult]) -> tuple[Segment, ...]:

@@ -220,7 +220,16 @@ def _verdict_row(judged: JudgedBy, assessment: Assessment, name: str) -> dict[st
         "late_spans": judged.late_spans if assessment is judged.assessment else 0,
     }
     # Extras come from a supervisor, possibly a plugin: they must not overwrite what the house says.
-    return {**verdict.extras, **row}
+    return {**{key: value for key, value in verdict.extras.items() if not is_text_extra(key, value)}, **row}
+
+
+_TEXT_EXTRAS = frozenset({"reply", "critique", "masked_text"})
+_LONGEST_FACT = 128
+
+
+def is_text_extra(key: str, value: object) -> bool:
+    """Say whether an extra may quote what was judged: it then follows the content mode and never stands in a row."""
+    return key in _TEXT_EXTRAS or (isinstance(value, str) and len(value) > _LONGEST_FACT)
 
 
 def decision_row(decision: Decision) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from proxy.call import Call, Progress, to_record
 from proxy.keeping import Keeper
+from proxy.metacognition import probe_coherence
 from proxy.plan import StagePlan
 from proxy.record import SHADOW_DROPPED, Record
 from proxy.stages import StageResult, merge_results, never, run_stage
@@ -81,6 +82,7 @@ class JournalSinks:
         self._journal.accept(record)
 
     def _accept(self, call: Call, progress: Progress) -> None:
+        progress.coherence = probe_coherence(call, progress)
         self._journal.accept(to_record(call, progress, self._keeper.keep(progress)))
 
     async def run_shadow(self) -> None:

@@ -65,6 +65,7 @@ class SelfJudge(BaseModel, frozen=True, extra="forbid"):
     """
 
     capability: ClassVar[Capability] = "growth"
+    judges_itself: ClassVar[bool] = True
 
     use: Literal["self_judge"] = "self_judge"
     style: Style = "structured"
