@@ -87,3 +87,13 @@ async def test_a_stream_that_inflates_without_measure_is_cut_off(up: FakeUpstrea
         async with client.stream(get(up)) as stream:
             await anext(stream)
     assert caught.value.fault == "too_large"
+
+
+async def test_a_stream_in_an_encoding_nobody_asked_for_is_refused_at_its_head(
+    up: FakeUpstream, client: HttpClient
+) -> None:
+    up.script(packed("br", b"x"))
+    with pytest.raises(TransportError) as caught:
+        await client.stream(get(up)).open()
+    assert caught.value.fault == "protocol"
+    assert (await client.send(get(up))).status == 200  # its slot was given back
