@@ -271,13 +271,10 @@ def decide(
 
 def label_stage(verdicts: Sequence[Verdict]) -> tuple[Label, Cause | None]:
     """Return the verdict of a stage and, if unknown, its cause; a stage nobody judged is ``unknown/skipped``."""
-    labels = {verdict.label for verdict in verdicts}
+    labels = [verdict.label for verdict in verdicts]  # lists: `in` goes by identity, and hashes no enum
     if Label.UNSAFE in labels:
         return Label.UNSAFE, None
-    causes = {verdict.cause for verdict in verdicts if verdict.cause not in (None, Cause.SKIPPED)}
-    for cause in Cause:
-        if cause in causes:
-            return Label.UNKNOWN, cause
-    if Label.SAFE in labels:
-        return Label.SAFE, None
-    return Label.UNKNOWN, Cause.SKIPPED
+    causes = [cause for verdict in verdicts if (cause := verdict.cause) is not None and cause is not Cause.SKIPPED]
+    if causes:
+        return Label.UNKNOWN, next(cause for cause in Cause if cause in causes)
+    return (Label.SAFE, None) if Label.SAFE in labels else (Label.UNKNOWN, Cause.SKIPPED)

@@ -12,6 +12,7 @@ from supervisors.ask import ask_all, judged_stages
 from supervisors.types import Assessment, Cause, Context, Exchange, Label, Span, Supervisor, Verdict
 
 _ORDER: Sequence[Action] = ("pass", "flag", "redact", "block")
+_SAFE = Label.SAFE
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,8 @@ def settled_by(plan: StagePlan) -> Callable[[str, Verdict], bool]:
 
 def conclude(plan: StagePlan, choice: int | None, found: Sequence[Assessment], seconds: float) -> StageResult:
     """Decide each policy over its own supervisors and take the strictest action; pure."""
+    if found and all(assessment.verdict.label is _SAFE for assessment in found):
+        return _pass_all(plan, choice, found, seconds)
     names = {assessment.supervisor for assessment in found}
     decisions: list[Decision] = []
     for policy, supervisors in plan.policies:
@@ -116,6 +119,32 @@ def conclude(plan: StagePlan, choice: int | None, found: Sequence[Assessment], s
             action, reason = decision.action, decision.reason
     label, cause = label_stage([assessment.verdict for assessment in found])
     return StageResult(choice, tuple(found), tuple(decisions), action, reason, label, cause, seconds)
+
+
+def _pass_all(plan: StagePlan, choice: int | None, found: Sequence[Assessment], seconds: float) -> StageResult:
+    """Conclude a stage whose verdicts are all safe, as nearly all are: no rule can make anything else of it."""
+    names = [assessment.supervisor for assessment in found]
+    decisions: list[Decision] = []
+    for policy, supervisors in plan.policies:
+        modes = [plan.rules[name].enforce for name in supervisors if name in names]
+        for enforce in (True, False):
+            if enforce in modes:
+                made = Decision(
+                    policy=policy,
+                    stage=plan.stage,
+                    choice=choice,
+                    label=_SAFE,
+                    cause=None,
+                    flagged=False,
+                    blocked=False,
+                    redacted=False,
+                    action="pass",
+                    reason=None,
+                    enforce=enforce,
+                    seconds=seconds,
+                )
+                decisions.append(made)
+    return StageResult(choice, tuple(found), tuple(decisions), "pass", None, _SAFE, None, seconds)
 
 
 def merge_results(first: StageResult, second: StageResult) -> StageResult:
