@@ -26,6 +26,7 @@ from proxy.asgi import (
 from proxy.config import Config
 from proxy.gateway import Gateway
 from proxy.keys import Caller, read_key
+from proxy.line import SLOW_BYTES
 from proxy.ports import ClientGone
 from proxy.prepare import Arrival, arrive, new_id, prepare
 from proxy.record import ClientEnd, Record
@@ -40,7 +41,6 @@ log = logging.getLogger(__name__)
 
 ADAPTERS: Final[Mapping[str, Adapter]] = {CHAT.route: CHAT, CHAT.route.removeprefix("/v1"): CHAT}
 _BARE: Final = frozenset({"models", "guardrails", "decisions"})
-_SLOW_PARSE_BYTES: Final = 200_000
 
 
 def create_app(config: Config) -> App:
@@ -129,7 +129,7 @@ class App:
             raw = await read_body(receive, headers, runtime.config.limits.max_body_bytes)
             body = await _parse(raw, runtime.config.limits.max_json_depth)
             model = str(body.get("model", ""))[:200]
-            call = prepare(known, body, runtime.catalogue)
+            call = prepare(known, body, runtime.catalogue, len(raw))
         except RequestError as error:
             _record_refused(runtime, known, model, error)
             raise
@@ -158,7 +158,7 @@ def canonical_path(path: str) -> str:
 
 async def _parse(raw: bytes, max_depth: int) -> dict[str, Any]:
     """Parse a body; a large one in a thread, so that the loop goes on."""
-    if len(raw) > _SLOW_PARSE_BYTES:
+    if len(raw) > SLOW_BYTES:
         return await asyncio.to_thread(parse_body, raw, max_depth)
     return parse_body(raw, max_depth)
 

@@ -6,7 +6,7 @@ Four steps, one method each: `run`, `_generate`, `_judge_output` (or `_relay` fo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, cast
@@ -24,6 +24,8 @@ from proxy.redact import RedactionImpossible, redact_body
 from proxy.relay import BadStream, Judging, Relay
 from proxy.stages import StageResult, conclude, merge_results, run_stage
 from proxy.wire.errors import ErrorReply, RequestError, to_reply
+from proxy.wire.segments import next_turn
+from supervisors.ask import is_local
 from supervisors.errors import StoreError, UpstreamError
 from supervisors.types import Exchange, Segment, Stage, Supervisor
 
@@ -64,7 +66,7 @@ class Line:
         call, progress = self._call, self._progress
         if not self._sinks.ready():
             raise record_unavailable()
-        progress.request = call.adapter.request_segments(call.body)
+        progress.request = progress.sent = await self._read_request()
         progress.input = await self._judge_input(call.plan.input.blocking)
         if progress.input.action == "redact":
             self._redact_input()
@@ -82,6 +84,12 @@ class Line:
             return self._block_input()
         return answer
 
+    async def _read_request(self) -> tuple[Segment, ...]:
+        call = self._call
+        if call.size_bytes > SLOW_BYTES:  # hashing and decoding of large parts would hold up the loop
+            return await asyncio.to_thread(call.adapter.request_segments, call.body)
+        return call.adapter.request_segments(call.body)
+
     async def _judge_input(self, named: Sequence[tuple[str, Supervisor]]) -> StageResult:
         call = self._call
         exchange = Exchange(call.id, call.model, "input", self._progress.request)
@@ -95,11 +103,14 @@ class Line:
         self._input_known.set()
 
     def _redact_input(self) -> None:
-        progress = self._progress
+        """Redact the body; the output stage sees the redacted request as its context, as the model does."""
+        call, progress = self._call, self._progress
         try:
-            redact_body(self._call.body, progress.input.spans)
+            redact_body(call.body, progress.input.redactions)
         except RedactionImpossible:
-            progress.input = without_spans(self._call.plan.input, progress.input)
+            progress.input = without_spans(call.plan.input, progress.input)
+            return
+        progress.sent = call.adapter.request_segments(call.body)
 
     def _block_input(self) -> Answer:
         call, result = self._call, self._progress.input
@@ -149,15 +160,16 @@ class Line:
     async def _judge_output(self, body: dict[str, Any]) -> bool:
         """Judge every choice of a whole reply, edit the body, and say whether it changed."""
         call, progress = self._call, self._progress
-        turn = progress.request[-1].turn + 1 if progress.request else 0
-        try:
-            progress.replies = call.adapter.reply_segments(body, turn)
-        except ValueError as error:
-            raise bad_reply() from error
         plan = call.plan.output
+        try:
+            progress.replies = call.adapter.reply_segments(body, next_turn(progress.request))
+        except ValueError as error:
+            if not plan.blocking:
+                return False
+            raise bad_reply() from error
         if not plan.blocking:
             return False
-        results = [await self._judge_choice(choice, reply) for choice, reply in progress.replies.items()]
+        results = await self._judge_choices(progress.replies)
         redacting = [result for result in results if result.action == "redact"]
         results = [result for result in results if result.action != "redact"]
         results += [self._redact_choice(body, result) for result in redacting]
@@ -167,13 +179,20 @@ class Line:
             self._block_choices(body, blocked)
         return bool(blocked or redacting)
 
+    async def _judge_choices(self, replies: Mapping[int, tuple[Segment, ...]]) -> list[StageResult]:
+        if len(replies) == 1 or all(is_local(supervisor) for _, supervisor in self._call.plan.output.blocking):
+            return [await self._judge_choice(choice, reply) for choice, reply in replies.items()]
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._judge_choice(choice, reply)) for choice, reply in replies.items()]
+        return [task.result() for task in tasks]
+
     async def _judge_choice(self, choice: int, reply: tuple[Segment, ...]) -> StageResult:
         call, plan = self._call, self._call.plan.output
-        exchange = Exchange(call.id, call.model, "output", self._progress.request, reply, choice)
+        exchange = Exchange(call.id, call.model, "output", self._progress.sent, reply, choice)
         return await run_stage(plan, plan.blocking, exchange, self._open(plan))
 
     def _redact_choice(self, body: dict[str, Any], result: StageResult) -> StageResult:
-        spans = result.spans
+        spans = result.redactions
         try:
             redact_body(body, spans)
         except RedactionImpossible:
@@ -216,12 +235,15 @@ class Line:
             self._progress.outcome, self._progress.upstream_error = "upstream_error", kind
             shown = to_caller_error(error) if isinstance(error, UpstreamError) else bad_reply()
             await relay.abort(shown)
+        if not self.started:
+            raise bad_reply()  # the model server ended its stream without a single event
 
     async def write(self, data: bytes) -> None:
         """Send bytes of the stream; the first call waits for the input decision and sends the head (W-05)."""
         progress = self._progress
         if not self.started:
             await self._input_known.wait()
+        if not self.started:  # a heartbeat may have been faster while this write waited
             self.started = True
             progress.phase = "streaming"
             progress.overhead_s = measure_overhead(self._call, progress)
@@ -292,6 +314,8 @@ class Line:
         return Answer(reply.status, [*JSON, *self._headers(), *extra], reply.body)
 
 
+SLOW_BYTES = 200_000
+"""Bodies above this size are parsed and read in a thread."""
 JSON: Sequence[Header] = ((b"content-type", b"application/json"),)
 EVENT_STREAM: Sequence[Header] = (
     (b"content-type", b"text/event-stream; charset=utf-8"),

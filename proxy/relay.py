@@ -18,6 +18,7 @@ from proxy.stages import StageResult, conclude, never, settled_by
 from proxy.stream import Gate
 from proxy.wire.adapter import Chunk, Head
 from proxy.wire.errors import RequestError
+from proxy.wire.segments import next_turn
 from proxy.wire.sse import COMMENT, SseParser
 from supervisors.ask import ask_all
 from supervisors.types import Assessment, Context, Exchange, Segment
@@ -74,7 +75,7 @@ class Relay:
         self._adapter = call.adapter
         self._notice = call.adapter.notice(call.body, notice_text(call))
         self._choices = call.adapter.choice_count(call.body)
-        self._turn = progress.request[-1].turn + 1 if progress.request else 0
+        self._turn = next_turn(progress.request)
         self._gates: dict[int, Gate] = {}
         self._noticed: set[int] = set()
         self._tail: list[bytes] = []
@@ -195,7 +196,7 @@ class Relay:
             self._call.id,
             self._call.model,
             "output",
-            self._progress.request,
+            self._progress.sent,
             asked.segments,
             choice,
             complete=asked.complete,
