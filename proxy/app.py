@@ -39,7 +39,10 @@ from supervisors.errors import GuardrailError, StoreError
 
 log = logging.getLogger(__name__)
 
-ADAPTERS: Final[Mapping[str, Adapter]] = {CHAT.route: CHAT, CHAT.route.removeprefix("/v1"): CHAT}
+FAMILIES: Final[tuple[Adapter, ...]] = (CHAT,)
+ADAPTERS: Final[Mapping[str, Adapter]] = {
+    path: adapter for adapter in FAMILIES for path in (adapter.route, adapter.route.removeprefix("/v1"))
+}
 _BARE: Final = frozenset({"models", "guardrails", "decisions"})
 
 
@@ -106,13 +109,13 @@ class App:
                 self.gateway.leave()
             finished = True
         except RequestError as error:
-            out.status = await send_error(send, error, request_id)
+            out.status = await send_error(send, adapter.error_reply(error, request_id), request_id)
             finished = True
         except ClientGone:
             finished = True
         finally:
             if not finished and not out.status:
-                out.status = await send_error(send, internal(), request_id)
+                out.status = await send_error(send, adapter.error_reply(internal(), request_id), request_id)
             self.gateway.metrics.count_request(adapter.route, out.status or 499)
 
     async def _judge(self, arrival: Arrival, out: AsgiResponder, receive: Receive) -> None:

@@ -23,7 +23,7 @@ from proxy.ports import Answer, Model, Responder, Settings, Sinks
 from proxy.redact import RedactionImpossible, redact_body
 from proxy.relay import BadStream, Judging, Relay
 from proxy.stages import StageResult, conclude, merge_results, run_stage
-from proxy.wire.errors import ErrorReply, RequestError, to_reply
+from proxy.wire.errors import RequestError
 from proxy.wire.segments import next_turn
 from supervisors.ask import is_local
 from supervisors.errors import StoreError, UpstreamError
@@ -309,7 +309,7 @@ class Line:
     def _error_answer(self, error: RequestError) -> Answer:
         if self._progress.outcome == "answered":
             self._progress.outcome = "client_error" if error.status < 500 else "unavailable"
-        reply: ErrorReply = to_reply(error)
+        reply = self._call.adapter.error_reply(error, self._call.request_id)
         extra = [(name.encode(), value.encode("ascii", "replace")) for name, value in reply.headers.items()]
         return Answer(reply.status, [*JSON, *self._headers(), *extra], reply.body)
 

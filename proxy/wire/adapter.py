@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from proxy.wire.errors import RequestError
+from proxy.wire.errors import ErrorReply, RequestError
 from proxy.wire.sse import Frame
 from supervisors.types import Kind, Segment
 
@@ -153,6 +153,10 @@ class Adapter(Protocol):
 
     def empty_frame(self, head: Head) -> bytes:
         """Return a valid frame without content, for heartbeats (W-28)."""
+        ...
+
+    def error_reply(self, error: RequestError, request_id: str) -> ErrorReply:
+        """Return the whole error answer in this family's form (wire §4)."""
         ...
 
     def error_frame(self, error: RequestError) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from proxy.wire import chat_reply, chat_stream
 from proxy.wire.adapter import Adapter, Head, Notice
 from proxy.wire.chat_message import add_audio, add_message
-from proxy.wire.errors import invalid
+from proxy.wire.errors import invalid, openai_reply
 from proxy.wire.segments import SegmentList, as_list, as_object
 from proxy.wire.sse import DONE
 from supervisors.types import Role, Segment
@@ -245,6 +245,7 @@ class ChatAdapter:
     read_head = staticmethod(chat_stream.read_head)
     notice_frames = staticmethod(chat_stream.notice_frames)
     empty_frame = staticmethod(chat_stream.empty_frame)
+    error_reply = staticmethod(openai_reply)
     error_frame = staticmethod(chat_stream.error_frame)
 
     def choice_count(self, body: Mapping[str, Any]) -> int:
