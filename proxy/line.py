@@ -198,8 +198,7 @@ class Line:
         except RedactionImpossible:
             return without_spans(self._call.plan.output, result)
         if result.choice is not None:
-            content = [(span.start, span.end) for span in spans if span.path.endswith("/content")]
-            self._call.adapter.mask_logprobs(body, {result.choice: content})
+            self._call.adapter.mask_logprobs(body, result.choice, spans)
         return result
 
     def _block_choices(self, body: dict[str, Any], blocked: Sequence[StageResult]) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from proxy.wire.errors import ErrorReply, RequestError
 from proxy.wire.sse import Frame
-from supervisors.types import Kind, Segment
+from supervisors.types import Kind, Segment, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +123,8 @@ class Adapter(Protocol):
         """Replace the content of the blocked choices by the notice, in place."""
         ...
 
-    def mask_logprobs(self, reply: dict[str, Any], redacted: Mapping[int, Sequence[tuple[int, int]]]) -> None:
-        """Drop the log-probabilities of tokens that overlap a redacted span of the content (W-09), in place."""
+    def mask_logprobs(self, reply: dict[str, Any], choice: int, spans: Sequence[Span]) -> None:
+        """Drop the log-probabilities of the choice's tokens that overlap a redacted span (W-09), in place."""
         ...
 
     def refusal_reply(self, head: Head, count: int, notice: Notice) -> dict[str, Any]:
