@@ -20,6 +20,7 @@ StreamMode = Literal["hold", "window", "sentence", "observe"]
 Action = Literal["pass", "flag", "redact", "block"]
 Reason = Literal["unsafe", "unknown"]
 
+_SAFE = Label.SAFE
 _STRICT: ConfigDict = ConfigDict(frozen=True, extra="forbid")
 
 
@@ -224,7 +225,7 @@ def judge_verdict(rule: Rule, verdict: Verdict) -> tuple[Action, Reason | None]:
 
 def settles(rule: Rule, verdict: Verdict) -> bool:
     """Say whether this verdict alone makes the block certain, so that the others need not be awaited (G-22)."""
-    return rule.enforce and judge_verdict(rule, verdict)[0] == "block"
+    return verdict.label is not _SAFE and rule.enforce and judge_verdict(rule, verdict)[0] == "block"
 
 
 def decide(
