@@ -5,7 +5,6 @@ Pure. Callers hand in segments *after* redaction; nothing here could redact.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,7 +46,7 @@ def text_hmac(secret: bytes, text: str) -> str:
     if not secret:
         msg = "the content secret is empty; set one of at least 32 characters, or content mode off"
         raise ValueError(msg)
-    return hmac.new(secret, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+    return hmac.digest(secret, text.encode("utf-8", "surrogatepass"), "sha256").hex()  # in one call, several times faster
 
 
 def segments_hmac(secret: bytes, segments: Sequence[Segment]) -> str | None:
