@@ -1,0 +1,194 @@
+"""The embedded guard as a supervisor: two linear heads over hashed n-grams, in the package, no dependency.
+
+It is a topical detector: texts about harmful subjects score high whatever the intent. English, prompts only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, ClassVar, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
+
+from supervisors.embedded.calibrate import parse_budget, prior_shift, read_thresholds
+from supervisors.embedded.decode import VARIANTS, VariantName, decoded_texts
+from supervisors.embedded.features import MAX_WINDOWS, count_windows, norm_text
+from supervisors.embedded.model import HeadName, Weights, calibrate_score, decode_weights, score_normalised
+from supervisors.embedded.views import has_unreadable, iterate_views
+from supervisors.errors import ConfigError
+from supervisors.types import Capability, Cause, Context, Exchange, Scope, Stage, Verdict, safe, unknown, unsafe
+
+MAX_EXCHANGE_WINDOWS = 1_024
+"""Bound of the work for one exchange: about a second and a half of CPU."""
+LOOP_CHARS = 2_000
+"""Up to here an exchange costs about a millisecond and is judged on the loop, above it in a thread."""
+
+DEFAULT_BUDGETS: Mapping[HeadName, str] = {"harm": "0.05", "injection": "0.01"}
+CATEGORIES: Mapping[HeadName, str] = {"harm": "other", "injection": "jailbreak"}
+
+
+def _to_budget(value: object) -> object:
+    return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+Budget = Annotated[str, BeforeValidator(_to_budget)]
+
+
+@lru_cache(maxsize=1)
+def shipped_weights() -> Weights:
+    """Return the weights of the package, read and checked once.
+
+    Raises:
+        ConfigError: the file is absent or altered.
+    """
+    file = files("supervisors.embedded") / "embedded.gpeg"
+    try:
+        return decode_weights(file.read_bytes(), "embedded.gpeg")
+    except OSError as error:
+        msg = "the package lacks supervisors/embedded/embedded.gpeg: install guardrail-proxy again"
+        raise ConfigError(msg) from error
+
+
+@dataclass(slots=True)
+class _Findings:
+    """What the texts of one exchange have led to so far."""
+
+    logits: dict[HeadName, float] = field(default_factory=dict[HeadName, float])
+    flagged: set[HeadName] = field(default_factory=set[HeadName])
+    margin: float = 0.0
+    scope: Scope | None = None
+    transform: str | None = None
+    windows: int = 0
+    over_limit: bool = False
+
+
+class EmbeddedGuard(BaseModel):
+    """Judge prompts with the embedded weights.
+
+    Args:
+        heads: which heads speak: ``harm`` (plainly harmful request), ``injection`` (jailbreak wrapping).
+        budget: false-positive budget on the calibration set, one for all heads or one a head. Shipped: 0.05, 0.02,
+            0.01, 0.002; a thresholds file may hold others. Default harm 0.05, injection 0.01.
+        thresholds: file made by ``guardrail-proxy guard calibrate``, instead of the shipped thresholds.
+        prior: expected share of harmful prompts in the traffic; shifts the score, never the label.
+        scopes: scopes that are judged, each on its own.
+        variants: decoded forms that are judged as further texts.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    local: ClassVar[bool] = True
+    stages: ClassVar[frozenset[Stage]] = frozenset({"input"})
+    capability: ClassVar[Capability] = "final"
+
+    heads: tuple[HeadName, ...] = Field(default=("harm", "injection"), min_length=1)
+    budget: Budget | dict[HeadName, Budget] | None = None
+    thresholds: Path | None = None
+    prior: float | None = Field(default=None, gt=0, lt=1)
+    scopes: frozenset[Scope] = Field(default=frozenset[Scope]({"conversation"}), min_length=1)
+    variants: frozenset[VariantName] = VARIANTS
+
+    _weights: Weights = PrivateAttr()
+    _limits: dict[HeadName, float] = PrivateAttr()
+    _shifts: dict[HeadName, float] = PrivateAttr()
+
+    @model_validator(mode="after")
+    def _load(self) -> Self:
+        try:
+            self._weights = shipped_weights()
+            self._limits = {head: self._find_limit(head) for head in self.heads}
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
+        self._shifts = {head: self._find_shift(head) for head in self.heads}
+        return self
+
+    def _find_limit(self, head: HeadName) -> float:
+        budget = self.budget.get(head) if isinstance(self.budget, dict) else self.budget
+        wanted = parse_budget(budget or DEFAULT_BUDGETS[head])
+        known = self._known_thresholds().get(head, {})
+        for text, z in known.items():
+            if Fraction(text) == wanted:
+                return z
+        msg = f"head {head} has no threshold for budget {budget or DEFAULT_BUDGETS[head]}; it has {', '.join(known)}"
+        raise ConfigError(msg)
+
+    def _known_thresholds(self) -> Mapping[HeadName, Mapping[str, float]]:
+        header = self._weights.header
+        if self.thresholds is None:
+            return {head: info.thresholds for head, info in header.heads.items()}
+        own = read_thresholds(self.thresholds)
+        if own.weights_sha256 != header.weights_sha256:
+            msg = f"{self.thresholds} was calibrated with other weights; run 'guardrail-proxy guard calibrate' again"
+            raise ConfigError(msg)
+        return own.thresholds
+
+    def _find_shift(self, head: HeadName) -> float:
+        info = self._weights.header.heads[head]
+        share = info.positives / (info.positives + info.negatives)
+        return 0.0 if self.prior is None else prior_shift(self.prior, share)
+
+    async def assess(self, exchange: Exchange, context: Context, /) -> Verdict:
+        """Judge every text of the request; the highest logit a head counts."""
+        if exchange.stage not in self.stages:
+            return unknown(Cause.UNSUPPORTED, detail="prompt_only")
+        if exchange.chars <= LOOP_CHARS:
+            return self.judge(exchange)
+        return await asyncio.to_thread(self.judge, exchange)
+
+    def judge(self, exchange: Exchange) -> Verdict:
+        """Judge in the calling thread; pure."""
+        found = _Findings()
+        seen: set[str] = set()
+        for view in iterate_views(exchange.judged, self.scopes):
+            for transform, text in self._with_decoded(view.text):
+                normalised = norm_text(text)
+                if normalised and normalised not in seen:
+                    seen.add(normalised)
+                    self._score(normalised, view.scope, transform, found, bounded=not view.joined)
+        return self._conclude(found, unsupported=has_unreadable(exchange.judged, self.scopes))
+
+    def _with_decoded(self, text: str) -> Iterable[tuple[str | None, str]]:
+        yield None, text
+        for decoded in decoded_texts(text, self.variants):
+            yield decoded.transform, decoded.text
+
+    def _score(self, normalised: str, scope: Scope, transform: str | None, found: _Findings, *, bounded: bool) -> None:
+        windows = count_windows(len(normalised))
+        if (bounded and windows > MAX_WINDOWS) or found.windows + windows > MAX_EXCHANGE_WINDOWS:
+            found.over_limit = True
+            return
+        found.windows += windows
+        logits = score_normalised(self._weights, normalised)
+        for head in self.heads:
+            z = logits[head]
+            found.logits[head] = max(z, found.logits.get(head, z))
+            margin = z - self._limits[head]
+            if margin > 0:
+                found.flagged.add(head)
+                if margin > found.margin:
+                    found.margin, found.scope, found.transform = margin, scope, transform
+
+    def _conclude(self, found: _Findings, *, unsupported: bool) -> Verdict:
+        score = self._to_score(found.logits)
+        if found.flagged:
+            categories = [CATEGORIES[head] for head in self.heads if head in found.flagged]
+            verdict = replace(unsafe(*categories, score=score, transform=found.transform), scope=found.scope)
+        elif found.over_limit:
+            verdict = unknown(Cause.OVER_LIMIT, detail="windows")
+        elif unsupported:
+            verdict = unknown(Cause.UNSUPPORTED, detail="media")
+        elif not found.logits:
+            return safe(detail="empty")
+        else:
+            verdict = safe(score=score)
+        return replace(verdict, extras={"logits": dict(found.logits)})
+
+    def _to_score(self, logits: Mapping[HeadName, float]) -> float | None:
+        heads = self._weights.header.heads
+        scores = [calibrate_score(heads[head], z, self._shifts[head]) for head, z in logits.items()]
+        return max(scores, default=None)
