@@ -5,6 +5,7 @@ Pure. Callers hand in segments *after* redaction; nothing here could redact.
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -134,7 +134,7 @@ def planted(value: Any, at: Path, text: str) -> Any:
     if not at:
         return text
     head, *rest = at
-    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy: Any = dict(value) if isinstance(value, dict) else list(value)
     copy[head] = planted(value[head], tuple(rest), text)
     return copy
 
