@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from time import perf_counter
 from typing import Any, Final
 
 from proxy.admin import create_admin
@@ -25,9 +26,10 @@ from proxy.asgi import (
 )
 from proxy.config import Config
 from proxy.gateway import Gateway
-from proxy.keys import Caller, read_key
+from proxy.keys import read_key
+from proxy.line import SLOW_BYTES
 from proxy.ports import ClientGone
-from proxy.prepare import Arrival, arrive, new_id, prepare
+from proxy.prepare import Arrival, IdSource, new_id, prepare
 from proxy.record import ClientEnd, Record
 from proxy.runtime import Runtime
 from proxy.wire.adapter import Adapter
@@ -38,9 +40,11 @@ from supervisors.errors import GuardrailError, StoreError
 
 log = logging.getLogger(__name__)
 
-ADAPTERS: Final[Mapping[str, Adapter]] = {CHAT.route: CHAT, CHAT.route.removeprefix("/v1"): CHAT}
+FAMILIES: Final[tuple[Adapter, ...]] = (CHAT,)
+ADAPTERS: Final[Mapping[str, Adapter]] = {
+    path: adapter for adapter in FAMILIES for path in (adapter.route, adapter.route.removeprefix("/v1"))
+}
 _BARE: Final = frozenset({"models", "guardrails", "decisions"})
-_SLOW_PARSE_BYTES: Final = 200_000
 
 
 def create_app(config: Config) -> App:
@@ -57,6 +61,7 @@ class App:
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
+        self._ids = IdSource()
         self._admin = create_admin(gateway)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -93,45 +98,43 @@ class App:
         self.gateway.metrics.count_request(path if adapter is None else adapter.route, status)
 
     async def _serve(self, adapter: Adapter, scope: Scope, receive: Receive, send: Send) -> None:
+        started, clock = time.time(), perf_counter()
         headers = read_headers(scope)
-        made = new_id()
+        made = self._ids.make(started)
         request_id = read_request_id(headers, made)
         out = AsgiResponder(receive, send)
         finished = False
         try:
             self.gateway.enter()
             try:
-                await self._judge(arrive(adapter, Caller(), headers, made, request_id), out, receive)
+                caller = self.gateway.runtime.keyring.authenticate(
+                    read_key(headers.get("authorization"), headers.get("x-api-key"))
+                )
+                await self._judge(Arrival(made, request_id, adapter, caller, headers, started, clock), out, receive)
             finally:
                 self.gateway.leave()
             finished = True
         except RequestError as error:
-            out.status = await send_error(send, error, request_id)
+            out.status = await send_error(send, adapter.error_reply(error, request_id), request_id)
             finished = True
         except ClientGone:
             finished = True
         finally:
             if not finished and not out.status:
-                out.status = await send_error(send, internal(), request_id)
+                out.status = await send_error(send, adapter.error_reply(internal(), request_id), request_id)
             self.gateway.metrics.count_request(adapter.route, out.status or 499)
 
     async def _judge(self, arrival: Arrival, out: AsgiResponder, receive: Receive) -> None:
         runtime = self.gateway.runtime
-        headers = arrival.headers
-        presented = read_key(headers.get("authorization"), headers.get("x-api-key"))
-        caller = runtime.keyring.authenticate(presented)
-        known = Arrival(
-            arrival.id, arrival.request_id, arrival.adapter, caller, headers, arrival.started, arrival.clock
-        )
         model = ""
         try:
-            caller.allow_route(arrival.adapter.route)
-            raw = await read_body(receive, headers, runtime.config.limits.max_body_bytes)
+            arrival.caller.allow_route(arrival.adapter.route)
+            raw = await read_body(receive, arrival.headers, runtime.config.limits.max_body_bytes)
             body = await _parse(raw, runtime.config.limits.max_json_depth)
             model = str(body.get("model", ""))[:200]
-            call = prepare(known, body, runtime.catalogue)
+            call = prepare(arrival, body, runtime.catalogue, len(raw))
         except RequestError as error:
-            _record_refused(runtime, known, model, error)
+            _record_refused(runtime, arrival, model, error)
             raise
         await runtime.pipeline.run(call, runtime.models[call.upstream], out)
 
@@ -158,7 +161,7 @@ def canonical_path(path: str) -> str:
 
 async def _parse(raw: bytes, max_depth: int) -> dict[str, Any]:
     """Parse a body; a large one in a thread, so that the loop goes on."""
-    if len(raw) > _SLOW_PARSE_BYTES:
+    if len(raw) > SLOW_BYTES:
         return await asyncio.to_thread(parse_body, raw, max_depth)
     return parse_body(raw, max_depth)
 

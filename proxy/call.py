@@ -35,6 +35,7 @@ class Call:
         clock: `perf_counter` at the start.
         headers: of the caller; the upstream passes on what its settings allow.
         kind: what the record will say it is.
+        size_bytes: size of the body as it came.
         stages: stages that are judged at all; a check may ask for one only.
     """
 
@@ -53,6 +54,7 @@ class Call:
     clock: float
     headers: tuple[tuple[str, str], ...] = ()
     kind: RecordKind = "exchange"
+    size_bytes: int = 0
     stages: tuple[Stage, ...] = ("input", "output")
 
     @property
@@ -64,10 +66,14 @@ class Call:
 
 @dataclass(slots=True)
 class Progress:
-    """What has happened so far; every part of the line writes its own facts here, the record is made from it."""
+    """What has happened so far; every part of the line writes its own facts here, the record is made from it.
+
+    `request` is the view as it came, `sent` the view as the model got it: they differ after a redaction.
+    """
 
     outcome: Outcome = "answered"
     request: tuple[Segment, ...] = ()
+    sent: tuple[Segment, ...] = ()
     replies: dict[int, tuple[Segment, ...]] = field(default_factory=dict[int, tuple[Segment, ...]])
     verdicts: list[JudgedBy] = field(default_factory=list[JudgedBy])
     decisions: list[Decision] = field(default_factory=list[Decision])
@@ -115,9 +121,11 @@ class Progress:
         ran = [result for result in results if result.assessments]
         for result in ran:
             found = {one.supervisor: one for one in result.assessments}
-            for name in plan.names:
-                assessment = found.get(name) or Assessment(name, _SKIPPED)
-                self.verdicts.append(JudgedBy(assessment, plan.stage, result.choice, plan.rules[name].enforce))
+            stage, choice, rules = plan.stage, result.choice, plan.rules
+            self.verdicts += [
+                JudgedBy(found.get(name) or Assessment(name, _SKIPPED), stage, choice, rules[name].enforce)
+                for name in plan.names
+            ]
             self.decisions += result.decisions
         if not ran:
             self.verdicts += [
@@ -188,12 +196,18 @@ def to_record(call: Call, progress: Progress, kept: Kept) -> Record:
             cancelled_phase=progress.phase if progress.cancelled else None,
         ),
         usage=progress.usage,
-        prescribed=tuple([pair for pair in call.plan.prescribed if pair[1] in call.stages]),
+        prescribed=_prescribed(call),
         overhead_s=progress.overhead_s if progress.overhead_s is not None else measure_overhead(call, progress),
         holdback_s=progress.holdback_s,
         coherence=progress.coherence,
         content=kept.content,
     )
+
+
+def _prescribed(call: Call) -> tuple[tuple[str, Stage], ...]:
+    if len(call.stages) == 2:
+        return call.plan.prescribed
+    return tuple([pair for pair in call.plan.prescribed if pair[1] in call.stages])
 
 
 def _view(progress: Progress, kept: Kept) -> View:

@@ -5,9 +5,7 @@ It gets the model, the sinks and the way out as arguments and never sees HTTP se
 
 from __future__ import annotations
 
-import asyncio
-
-from proxy.beside import beside
+from proxy.beside import Attended
 from proxy.call import Call, Progress
 from proxy.failures import to_caller_error
 from proxy.line import Line
@@ -44,7 +42,7 @@ class Pipeline:
 
     async def _run(self, line: Line, progress: Progress, model: Model, out: Responder) -> Answer | RequestError | None:
         try:
-            async with asyncio.timeout(self._settings.request_timeout_s), beside(out.watch()):
+            async with Attended(out.watch, self._settings.request_timeout_s):
                 return await line.run(model)
         except ClientGone:
             progress.cancelled = True

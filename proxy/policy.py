@@ -20,6 +20,7 @@ StreamMode = Literal["hold", "window", "sentence", "observe"]
 Action = Literal["pass", "flag", "redact", "block"]
 Reason = Literal["unsafe", "unknown"]
 
+_SAFE = Label.SAFE
 _STRICT: ConfigDict = ConfigDict(frozen=True, extra="forbid")
 
 
@@ -224,7 +225,7 @@ def judge_verdict(rule: Rule, verdict: Verdict) -> tuple[Action, Reason | None]:
 
 def settles(rule: Rule, verdict: Verdict) -> bool:
     """Say whether this verdict alone makes the block certain, so that the others need not be awaited (G-22)."""
-    return rule.enforce and judge_verdict(rule, verdict)[0] == "block"
+    return verdict.label is not _SAFE and rule.enforce and judge_verdict(rule, verdict)[0] == "block"
 
 
 def decide(
@@ -271,13 +272,10 @@ def decide(
 
 def label_stage(verdicts: Sequence[Verdict]) -> tuple[Label, Cause | None]:
     """Return the verdict of a stage and, if unknown, its cause; a stage nobody judged is ``unknown/skipped``."""
-    labels = {verdict.label for verdict in verdicts}
+    labels = [verdict.label for verdict in verdicts]  # lists: `in` goes by identity, and hashes no enum
     if Label.UNSAFE in labels:
         return Label.UNSAFE, None
-    causes = {verdict.cause for verdict in verdicts if verdict.cause not in (None, Cause.SKIPPED)}
-    for cause in Cause:
-        if cause in causes:
-            return Label.UNKNOWN, cause
-    if Label.SAFE in labels:
-        return Label.SAFE, None
-    return Label.UNKNOWN, Cause.SKIPPED
+    causes = [cause for verdict in verdicts if (cause := verdict.cause) is not None and cause is not Cause.SKIPPED]
+    if causes:
+        return Label.UNKNOWN, next(cause for cause in Cause if cause in causes)
+    return (Label.SAFE, None) if Label.SAFE in labels else (Label.UNKNOWN, Cause.SKIPPED)

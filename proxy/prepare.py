@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from secrets import token_hex
+from os import getpid
+from random import Random
+from secrets import token_bytes, token_hex
 from time import perf_counter
 from typing import Any
 
@@ -21,6 +23,21 @@ from proxy.wire.errors import RequestError, invalid
 def new_id() -> str:
     """Return a unique, time-sortable record id: 12 hex digits of milliseconds, 16 random ones."""
     return f"{time.time_ns() // 1_000_000:012x}{token_hex(8)}"
+
+
+class IdSource:
+    """Make record ids of the form of `new_id` without asking the kernel for every one.
+
+    To draw random bytes gives the interpreter away, and with it, under load, a turn to the journal's writer. The ids
+    are unique, not secret; the process id keeps apart two workers that were forked from one.
+    """
+
+    def __init__(self) -> None:
+        self._random = Random(token_bytes(32))  # noqa: S311 - unique, not secret
+
+    def make(self, now_s: float) -> str:
+        """Return a new id for an exchange that began at this time (seconds since the epoch)."""
+        return f"{int(now_s * 1000):012x}{self._random.getrandbits(64) ^ getpid() << 32:016x}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +82,7 @@ class Catalogue:
     version: str
 
 
-def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue) -> Call:
+def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue, size_bytes: int = 0) -> Call:
     """Return the call; edits `body`: our own fields are removed, the model is the upstream's.
 
     Raises:
@@ -93,6 +110,7 @@ def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue) -> Cal
         started=arrival.started,
         clock=arrival.clock,
         headers=tuple(arrival.headers.items()),
+        size_bytes=size_bytes,
     )
 
 
@@ -103,9 +121,8 @@ def arrive(adapter: Adapter, caller: Caller, headers: Mapping[str, str], record_
 
 def plan_for(arrival: Arrival, model: str, asked: tuple[str, ...] | None, catalogue: Catalogue) -> Plan:
     """Return the merged plan of this caller, model and route."""
-    name = model if model in catalogue.models else "*"
     caller = arrival.caller
-    return catalogue.planner.plan(Request(name, caller.name, arrival.adapter.route, caller.tags, asked))
+    return catalogue.planner.plan(Request(model, caller.name, arrival.adapter.route, caller.tags, asked))
 
 
 def find_model(body: Mapping[str, Any], caller: Caller, models: Mapping[str, ModelConfig]) -> tuple[str, ModelConfig]:

@@ -169,11 +169,11 @@ def to_json(record: Record) -> dict[str, Any]:
         },
         "tightened": list(record.tightened),
         "outcome": record.outcome,
-        "view": _plain(record.view),
+        "view": _view_row(record.view),
         "verdicts": [row for judged in record.verdicts for row in verdict_rows(judged)],
         "decisions": [decision_row(decision) for decision in record.decisions],
-        "upstream_call": _plain(record.upstream_call),
-        "client": _plain(record.client),
+        "upstream_call": _call_row(record.upstream_call),
+        "client": _client_row(record.client),
         "usage": record.usage,
         "overhead_s": round(record.overhead_s, 6),
         "holdback_s": round(record.holdback_s, 6),
@@ -220,6 +220,8 @@ def _verdict_row(judged: JudgedBy, assessment: Assessment, name: str) -> dict[st
         "late_spans": judged.late_spans if assessment is judged.assessment else 0,
     }
     # Extras come from a supervisor, possibly a plugin: they must not overwrite what the house says.
+    if not verdict.extras:
+        return row
     return {**{key: value for key, value in verdict.extras.items() if not is_text_extra(key, value)}, **row}
 
 
@@ -265,5 +267,36 @@ def _flatten(judged: JudgedBy, assessment: Assessment, name: str, found: list[tu
         _flatten(judged, member, f"{name}/{member.supervisor}", found)
 
 
-def _plain(value: Any) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value.__slots__}
+def _view_row(view: View) -> dict[str, Any]:
+    return {
+        "segments": view.segments,
+        "chars": view.chars,
+        "opaque": view.opaque,
+        "media": view.media,
+        "unseen_history": view.unseen_history,
+        "input_hmac": view.input_hmac,
+        "output_hmac": view.output_hmac,
+    }
+
+
+def _call_row(call: UpstreamCall) -> dict[str, Any]:
+    return {
+        "called": call.called,
+        "status": call.status,
+        "seconds": call.seconds,
+        "first_token_s": call.first_token_s,
+        "attempts": call.attempts,
+        "cancelled": call.cancelled,
+        "filtered": call.filtered,
+        "error_kind": call.error_kind,
+    }
+
+
+def _client_row(client: ClientEnd) -> dict[str, Any]:
+    return {
+        "status": client.status,
+        "finish_reasons": client.finish_reasons,
+        "bytes": client.bytes,
+        "terminator": client.terminator,
+        "cancelled_phase": client.cancelled_phase,
+    }

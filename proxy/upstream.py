@@ -184,7 +184,9 @@ class Upstream:
         until = self._until(timeout_s)
         if self._uses_litellm(path):
             async with aclosing(_vendor_frames(self._vendor_call(path, body, until))) as frames:
-                yield UpstreamStream(200, (("content-type", "text/event-stream; charset=utf-8"),), frames)
+                first = await anext(frames)  # an error up to here still has a status of its own (W-05)
+                headers = (("content-type", "text/event-stream; charset=utf-8"),)
+                yield UpstreamStream(200, headers, _Rest(first, frames))
             return
         sent = self._headers(path, headers, _EVENTS)
         reply = await self._retry(until, lambda: self._open_once(path, body, sent, until))
@@ -296,6 +298,21 @@ async def _vendor_frames(call: VendorCall) -> AsyncGenerator[bytes]:
     except (ChatError, ReplyError) as error:
         raise from_chat(error) from None
     yield b"data: [DONE]\n\n"
+
+
+class _Rest:
+    """A first piece that was awaited already, and then the others."""
+
+    def __init__(self, first: bytes, others: AsyncIterator[bytes]) -> None:
+        self._first: bytes | None = first
+        self._others = others
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        first, self._first = self._first, None
+        return await anext(self._others) if first is None else first
 
 
 class _Chunks:

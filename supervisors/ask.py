@@ -61,8 +61,11 @@ async def ask(name: str, supervisor: Supervisor, exchange: Exchange, context: Co
         exchange: what to judge.
         context: carries the deadline; a supervisor with its own `timeout_s` gets the smaller of the two.
     """
+    return await _ask(name, supervisor, exchange, context, exchange.chars)
+
+
+async def _ask(name: str, supervisor: Supervisor, exchange: Exchange, context: Context, chars: int) -> Assessment:
     started = perf_counter()
-    chars = exchange.chars
     if is_local(supervisor) and chars <= _LOCAL_CHARS:
         verdict = await _assess(name, supervisor, exchange, context)
     else:
@@ -120,11 +123,12 @@ async def ask_all(
     found: dict[str, Assessment] = {}
     remote: list[tuple[str, Supervisor]] = []
     settled = False
+    chars = exchange.chars
     for name, supervisor in named:
         if not is_local(supervisor):
             remote.append((name, supervisor))
         elif not settled:
-            found[name] = assessment = await ask(name, supervisor, exchange, context)
+            found[name] = assessment = await _ask(name, supervisor, exchange, context, chars)
             settled = decided(name, assessment.verdict)
     if remote and not settled:
         await _ask_remote(remote, exchange, context, decided, found)

@@ -9,6 +9,7 @@ import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 from supervisors.types import Segment, Stage
@@ -47,7 +48,15 @@ def text_hmac(secret: bytes, text: str) -> str:
     if not secret:
         msg = "the content secret is empty; set one of at least 32 characters, or content mode off"
         raise ValueError(msg)
-    return hmac.new(secret, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+    made = _keyed(secret).copy()
+    made.update(text.encode("utf-8", "surrogatepass"))
+    return made.hexdigest()
+
+
+@lru_cache(maxsize=4)
+def _keyed(secret: bytes) -> hmac.HMAC:
+    """Return the state after the key; `hmac.digest` would look the algorithm up and let go of the interpreter."""
+    return hmac.new(secret, digestmod=hashlib.sha256)
 
 
 def segments_hmac(secret: bytes, segments: Sequence[Segment]) -> str | None:

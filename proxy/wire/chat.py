@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from proxy.wire import chat_reply, chat_stream
-from proxy.wire.adapter import Adapter, Head, Notice
+from proxy.wire.adapter import Adapter, Frames, Head, Notice
 from proxy.wire.chat_message import add_audio, add_message
-from proxy.wire.errors import invalid
+from proxy.wire.errors import invalid, openai_reply
 from proxy.wire.segments import SegmentList, all_keys, as_list, as_object, escape, is_word
 from proxy.wire.sse import DONE
 from supervisors.types import Role, Segment
@@ -262,12 +262,7 @@ class ChatAdapter:
     block_choices = staticmethod(chat_reply.block_choices)
     mask_logprobs = staticmethod(chat_reply.mask_logprobs)
     refusal_reply = staticmethod(chat_reply.refusal_reply)
-    read_frame = staticmethod(chat_stream.read_frame)
-    rewrite = staticmethod(chat_stream.rewrite)
-    read_head = staticmethod(chat_stream.read_head)
-    notice_frames = staticmethod(chat_stream.notice_frames)
-    empty_frame = staticmethod(chat_stream.empty_frame)
-    error_frame = staticmethod(chat_stream.error_frame)
+    error_reply = staticmethod(openai_reply)
 
     def choice_count(self, body: Mapping[str, Any]) -> int:
         """Return `n`, 1 when absent."""
@@ -285,6 +280,10 @@ class ChatAdapter:
     def new_head(self, record_id: str, created: int, model: str) -> Head:
         """Return a head for a reply that the upstream did not begin."""
         return Head({"id": f"chatcmpl-{record_id}", "created": created, "model": model})
+
+    def open_frames(self, head: Head, body: Mapping[str, Any]) -> Frames:
+        """Return the frames of one streamed reply."""
+        return chat_stream.ChatFrames(head)
 
 
 CHAT: Final[Adapter] = ChatAdapter()

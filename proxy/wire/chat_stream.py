@@ -231,3 +231,48 @@ def empty_frame(head: Head) -> bytes:
 def error_frame(error: RequestError) -> bytes:
     """Return the frame of an error after the first byte; no terminator follows it (W-06)."""
     return data_frame(error_body(error))
+
+
+class ChatFrames:
+    """The frames of one streamed chat reply: all it must remember is the head they share.
+
+    Args:
+        head: until the upstream's first frame shows its own.
+    """
+
+    __slots__ = ("_begun", "_head", "model")
+
+    def __init__(self, head: Head) -> None:
+        self._head = head
+        self._begun = False
+        self.model: str | None = None
+
+    def read(self, frame: Frame) -> tuple[Chunk, ...]:
+        """Return the chunks of one frame; the first one shows the head."""
+        chunks = read_frame(frame)
+        if not self._begun and chunks[0].body is not None:
+            self._begun = True
+            self._head = read_head(chunks[0])
+            model = chunks[0].body.get("model")
+            self.model = model if isinstance(model, str) else None
+        return chunks
+
+    def path(self, choice: int, field: str) -> str:
+        """Return the JSON Pointer of a field in the whole reply."""
+        return f"/choices/{choice}{field}"
+
+    def forward(self, chunk: Chunk, texts: Sequence[str] | None = None) -> bytes:
+        """Return a chunk as it leaves now."""
+        return chunk.raw if texts is None else rewrite(chunk, texts)
+
+    def notice(self, choice: int, notice: Notice, *, released: bool) -> bytes:
+        """Return the notice chunk and the finish chunk of a blocked choice."""
+        return notice_frames(self._head, choice, notice, released=released)
+
+    def empty(self) -> bytes:
+        """Return a frame that adds nothing."""
+        return empty_frame(self._head)
+
+    def error(self, error: RequestError) -> bytes:
+        """Return the frame of an error after the first byte."""
+        return error_frame(error)

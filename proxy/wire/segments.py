@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import codecs
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from hashlib import sha256
 from typing import Any, cast
 from urllib.parse import unquote_to_bytes
@@ -125,6 +125,11 @@ class SegmentList:
             for inner, leaf in string_leaves(parsed, ""):
                 if leaf not in text:
                     self.add(f"{path}#{inner}", "tool_args", leaf)
+
+
+def next_turn(segments: Iterable[Segment]) -> int:
+    """Return the turn number of the reply: the last of the request + 1."""
+    return max([segment.turn for segment in segments], default=-1) + 1
 
 
 def decode_data_url(url: str) -> tuple[str, str, bytes | None]:

@@ -169,3 +169,12 @@ async def test_fifty_streams_do_not_mix(tmp_path: Path) -> None:  # S-05
             for number in range(50):
                 group.create_task(one(number))
         assert len(seen) == 50
+
+
+@pytest.mark.parametrize("policies", [{}, None])
+async def test_a_stream_without_a_single_event_is_a_502(tmp_path: Path, policies: dict[str, Any] | None) -> None:
+    parts = {} if policies is None else {"policies": policies}
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, **parts)) as proxy:
+        up.script(Answer(frames=[], headers={"content-type": "text/event-stream"}))
+        reply = await proxy.chat(stream=True)
+        assert reply.status_code == (502 if policies == {} else 200)

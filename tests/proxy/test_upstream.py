@@ -360,7 +360,19 @@ async def test_errors_of_another_vendor_are_those_of_the_table(up: FakeUpstream,
         error = await fails(upstream, timeout_s=30.0)
         assert error.status == expected
     up.script(Answer(status=400, json={}))
-    assert (await fails(upstream, stream=True, timeout_s=30.0)).status == 400
+    with pytest.raises(UpstreamError) as caught:  # before the stream begins (W-05)
+        await upstream.stream(CHAT, BODY).__aenter__()
+    assert caught.value.status == 400
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*ReadOnly:UserWarning")  # litellm's own imports
+async def test_embeddings_and_completions_of_another_vendor_are_served(make: Make) -> None:
+    upstream = make(vendor="hosted_vllm", timeout_s=30.0)
+    embedded = json.loads((await upstream.complete("/embeddings", b'{"model":"m","input":["violet"]}')).body)
+    assert embedded["data"][0]["embedding"] == [0.25, -0.5]
+    completed = json.loads((await upstream.complete("/completions", b'{"model":"m","prompt":"violet"}')).body)
+    assert completed["choices"][0]["text"]
 
 
 async def test_a_route_that_a_vendor_does_not_have_is_404(make: Make) -> None:

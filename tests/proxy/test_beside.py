@@ -1,0 +1,106 @@
+import asyncio
+
+import pytest
+
+from proxy.beside import PATIENCE_S, Attended
+
+
+class Left(Exception):
+    pass
+
+
+class Caller:
+    """A caller that leaves when told to, and notes whether anybody looked."""
+
+    def __init__(self) -> None:
+        self.gone = asyncio.Event()
+        self.watched = asyncio.Event()
+        self.let_go = asyncio.Event()
+
+    async def watch(self) -> None:
+        self.watched.set()
+        try:
+            await self.gone.wait()
+        finally:
+            self.let_go.set()
+        raise Left
+
+
+async def test_a_short_body_is_not_watched() -> None:
+    caller = Caller()
+    async with Attended(caller.watch, 5.0):
+        await asyncio.sleep(0)
+    assert not caller.watched.is_set()
+
+
+async def test_a_long_body_is_watched_and_the_watch_ends_with_it() -> None:
+    caller = Caller()
+    async with Attended(caller.watch, 5.0):
+        await caller.watched.wait()
+    assert caller.let_go.is_set()
+
+
+async def test_a_caller_that_leaves_cancels_the_body() -> None:  # W-07
+    caller = Caller()
+    caller.gone.set()
+    cancelled = asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    with pytest.raises(Left):
+        async with Attended(caller.watch, 5.0):
+            await work()
+    task = asyncio.current_task()
+    assert cancelled.is_set()
+    assert task is not None
+    assert not task.cancelling()
+
+
+@pytest.mark.parametrize("timeout_s", [PATIENCE_S / 4, PATIENCE_S * 2])
+async def test_the_deadline_ends_the_body(timeout_s: float) -> None:
+    caller = Caller()
+    with pytest.raises(TimeoutError):
+        async with Attended(caller.watch, timeout_s):
+            await asyncio.Event().wait()
+    assert caller.watched.is_set() == caller.let_go.is_set() == (timeout_s > PATIENCE_S)
+
+
+async def test_an_error_of_the_body_comes_out_as_itself() -> None:
+    caller = Caller()
+
+    async def work() -> None:
+        await caller.watched.wait()
+        msg = "mine"
+        raise ValueError(msg)
+
+    with pytest.raises(ValueError, match="mine"):
+        async with Attended(caller.watch, 5.0):
+            await work()
+    assert caller.let_go.is_set()
+
+
+async def test_a_cancellation_from_outside_stays_one() -> None:
+    caller = Caller()
+
+    async def body() -> None:
+        async with Attended(caller.watch, 5.0):
+            await asyncio.Event().wait()
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(body())
+        await caller.watched.wait()
+        task.cancel()
+    assert task.cancelled()
+    assert caller.let_go.is_set()
+
+
+async def test_a_body_that_ends_as_its_caller_leaves_keeps_its_result() -> None:
+    caller = Caller()
+    async with Attended(caller.watch, 5.0):
+        await caller.watched.wait()
+        caller.gone.set()
+    assert caller.let_go.is_set()
