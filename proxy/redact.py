@@ -65,8 +65,13 @@ def mask(text: str, marks: Sequence[Mark]) -> str:
     return "".join(parts)
 
 
-def redact_body(body: dict[str, Any], spans: Iterable[Span]) -> None:
+def redact_body(body: dict[str, Any], spans: Iterable[Span], *, json_content: bool = False) -> None:
     """Replace the spans in the body, in place.
+
+    Args:
+        body: request or reply.
+        spans: what to replace.
+        json_content: the caller will parse the content of messages as JSON, so it must stay JSON (G-37).
 
     Raises:
         RedactionImpossible: a path does not lead to a string, or JSON arguments would break or lose a key.
@@ -81,16 +86,21 @@ def redact_body(body: dict[str, Any], spans: Iterable[Span]) -> None:
         if not isinstance(text, str):
             msg = f"no text at {pointer}"
             raise RedactionImpossible(msg)
-        inner = {path: marks for path, marks in found.items() if path}
-        if inner:
-            holder[key] = _mask_inside(text, found.get("", []), inner)
-        elif pointer.endswith(_JSON_FIELDS):
+        strings = {path: marks for path, marks in found.items() if path}
+        if strings:
+            holder[key] = _mask_inside(text, found.get("", []), strings)
+        elif pointer.endswith("/arguments") or (json_content and pointer.endswith("/content") and _is_json(text)):
             holder[key] = mask_arguments(text, found[""])
         else:
             holder[key] = mask(text, found[""])
 
 
-_JSON_FIELDS = ("/arguments", "/custom/input")
+def _is_json(text: str) -> bool:
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True
 
 
 def _find(body: dict[str, Any], pointer: str) -> tuple[Any, Any]:

@@ -310,7 +310,7 @@ class Gate:
                 self.block = Block("unsafe", None, "late_span")
             elif marks and grown.fixed:
                 self.block = Block("unsafe", None, "redaction_impossible")
-            elif marks and grown.kind == "tool_args":
+            elif marks and name.endswith("/arguments"):
                 self._check_arguments(grown, marks)
         if any("#" in span.path for span in spans):
             self.block = Block("unsafe", None, "redaction_impossible")

@@ -40,18 +40,19 @@ def released(supervisor: Supervisor, deltas: Sequence[str], window: int = 1) -> 
     """Stream the deltas through a gate and return the text that left before the block."""
 
     async def run() -> str:
-        gate, left = Gate(plan_of(supervisor, window), CHAT, 0, 1), ""
+        frames, left = CHAT.open_frames(CHAT.new_head("id", 0, "gpt"), {}), ""
+        gate = Gate(plan_of(supervisor, window), frames, 0, 1)
         ends = [(text, None) for text in deltas] + [("", "stop")]
         for text, finish in ends:
             delta = {"content": text} if text else {}
             frame = data_frame({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
-            for chunk in CHAT.read_frame(SseParser().feed(frame)[0]):
+            for chunk in frames.read(SseParser().feed(frame)[0]):
                 gate.push(chunk)
             for asked in gate.due():
                 exchange = Exchange("id", "gpt", "output", (), asked.segments, 0, complete=asked.complete)
                 gate.take(asked, await ask_all(asked.named, exchange, context("unused"), never))
             for raw in gate.release():
-                for chunk in CHAT.read_frame(SseParser().feed(raw)[0]):
+                for chunk in frames.read(SseParser().feed(raw)[0]):
                     left += "".join([piece.text for piece in chunk.pieces])
         assert gate.block is not None, "the canary was not found at all"
         return left

@@ -92,7 +92,9 @@ def relay(call: Call, parts: Sequence[bytes], sink: Sink | None = None) -> tuple
     """Run a relay over the bytes of a stream."""
     out, progress = sink or Sink(), Progress()
     judging = Judging(call.output, lambda _: context("unused"), "full")
-    asyncio.run(Relay(call, progress, judging, out).run(flow(parts)))
+    asyncio.run(
+        Relay(call, progress, judging, CHAT.open_frames(CHAT.new_head("id", 0, "gpt"), call.body), out).run(flow(parts))
+    )
     return out, progress
 
 
