@@ -32,7 +32,7 @@ policies:
 journal: {{path: {journal}}}
 server: {{port: 0, drain_grace_s: 0}}
 """
-BODIES = (
+BODIES: tuple[dict[str, object], ...] = (
     {"model": "gpt", "messages": [{"role": "user", "content": "hi"}]},
     {"model": "gpt", "messages": [{"role": "user", "content": "a violet umbrella"}]},
     {"model": "gpt", "messages": [{"role": "user", "content": "hi"}], "stream": True},
@@ -125,6 +125,6 @@ def flip_one_byte(journal: Path) -> None:
         assert "records" in tables
         boot, body = database.execute("SELECT boot, body FROM records WHERE seq = 7 ORDER BY boot DESC").fetchone()
         text = body if isinstance(body, str) else bytes(body).decode()
-        changed = text.replace('"gpt"', '"gqt"', 1)
+        changed = text.replace('"/v1/chat', '"/v1/cjat', 1)
         value = changed if isinstance(body, str) else changed.encode()
         database.execute("UPDATE records SET body = ? WHERE boot = ? AND seq = 7", (value, boot))
