@@ -17,9 +17,16 @@ def all_tables(summary: JsonObject) -> list[str]:
     return results_table(summary) + (coherence_tables(coherence) if coherence else [])
 
 
-def write_report(folder: RunFolder, summary: JsonObject) -> Path:
-    """Write the tables of a run as text and return the file."""
-    make_folder(folder.report)
-    path = folder.report / "tables.txt"
+def write_report(folder: RunFolder, summary: JsonObject, out: Path | None = None) -> Path:
+    """Write the files of a report and return the page.
+
+    Args:
+        folder: the run.
+        summary: its summary.
+        out: folder to write to; None takes the run's own.
+    """
+    target = out or folder.report
+    make_folder(target)
+    path = target / "tables.txt"
     write_file(path, "".join([f"{line}\n" for line in all_tables(summary)]))
     return path
