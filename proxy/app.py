@@ -27,6 +27,7 @@ from proxy.asgi import (
 from proxy.config import Config
 from proxy.gateway import Gateway
 from proxy.keys import read_key
+from proxy.line import SLOW_BYTES
 from proxy.ports import ClientGone
 from proxy.prepare import Arrival, IdSource, new_id, prepare
 from proxy.record import ClientEnd, Record
@@ -39,9 +40,11 @@ from supervisors.errors import GuardrailError, StoreError
 
 log = logging.getLogger(__name__)
 
-ADAPTERS: Final[Mapping[str, Adapter]] = {CHAT.route: CHAT, CHAT.route.removeprefix("/v1"): CHAT}
+FAMILIES: Final[tuple[Adapter, ...]] = (CHAT,)
+ADAPTERS: Final[Mapping[str, Adapter]] = {
+    path: adapter for adapter in FAMILIES for path in (adapter.route, adapter.route.removeprefix("/v1"))
+}
 _BARE: Final = frozenset({"models", "guardrails", "decisions"})
-_SLOW_PARSE_BYTES: Final = 200_000
 
 
 def create_app(config: Config) -> App:
@@ -112,13 +115,13 @@ class App:
                 self.gateway.leave()
             finished = True
         except RequestError as error:
-            out.status = await send_error(send, error, request_id)
+            out.status = await send_error(send, adapter.error_reply(error, request_id), request_id)
             finished = True
         except ClientGone:
             finished = True
         finally:
             if not finished and not out.status:
-                out.status = await send_error(send, internal(), request_id)
+                out.status = await send_error(send, adapter.error_reply(internal(), request_id), request_id)
             self.gateway.metrics.count_request(adapter.route, out.status or 499)
 
     async def _judge(self, arrival: Arrival, out: AsgiResponder, receive: Receive) -> None:
@@ -129,7 +132,7 @@ class App:
             raw = await read_body(receive, arrival.headers, runtime.config.limits.max_body_bytes)
             body = await _parse(raw, runtime.config.limits.max_json_depth)
             model = str(body.get("model", ""))[:200]
-            call = prepare(arrival, body, runtime.catalogue)
+            call = prepare(arrival, body, runtime.catalogue, len(raw))
         except RequestError as error:
             _record_refused(runtime, arrival, model, error)
             raise
@@ -158,7 +161,7 @@ def canonical_path(path: str) -> str:
 
 async def _parse(raw: bytes, max_depth: int) -> dict[str, Any]:
     """Parse a body; a large one in a thread, so that the loop goes on."""
-    if len(raw) > _SLOW_PARSE_BYTES:
+    if len(raw) > SLOW_BYTES:
         return await asyncio.to_thread(parse_body, raw, max_depth)
     return parse_body(raw, max_depth)
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from proxy.headers import Header
 from proxy.ports import ClientGone
-from proxy.wire.errors import RequestError, to_reply
+from proxy.wire.errors import ErrorReply, RequestError, to_reply
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -99,9 +99,8 @@ def _too_large(max_bytes: int) -> RequestError:
     return RequestError(413, "request_too_large", f"The body is larger than {max_bytes} bytes.")
 
 
-async def send_error(send: Send, error: RequestError, request_id: str) -> int:
+async def send_error(send: Send, reply: ErrorReply, request_id: str) -> int:
     """Send an error answer and return its status."""
-    reply = to_reply(error)
     headers: list[Header] = [(b"content-type", b"application/json"), (b"x-request-id", request_id.encode())]
     headers += [(name.encode(), value.encode("ascii", "replace")) for name, value in reply.headers.items()]
     await send_whole(send, reply.status, headers, reply.body)
@@ -124,7 +123,7 @@ async def send_methods(send: Send, method: str, allow: str, request_id: str) -> 
         await send({"type": "http.response.body", "body": b""})
         return 204
     refused = RequestError(405, "method_not_allowed", f"This route takes {allow}.", headers={"allow": allow})
-    return await send_error(send, refused, request_id)
+    return await send_error(send, to_reply(refused), request_id)
 
 
 class AsgiResponder:

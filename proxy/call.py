@@ -35,6 +35,7 @@ class Call:
         clock: `perf_counter` at the start.
         headers: of the caller; the upstream passes on what its settings allow.
         kind: what the record will say it is.
+        size_bytes: size of the body as it came.
         stages: stages that are judged at all; a check may ask for one only.
     """
 
@@ -53,6 +54,7 @@ class Call:
     clock: float
     headers: tuple[tuple[str, str], ...] = ()
     kind: RecordKind = "exchange"
+    size_bytes: int = 0
     stages: tuple[Stage, ...] = ("input", "output")
 
     @property
@@ -64,10 +66,14 @@ class Call:
 
 @dataclass(slots=True)
 class Progress:
-    """What has happened so far; every part of the line writes its own facts here, the record is made from it."""
+    """What has happened so far; every part of the line writes its own facts here, the record is made from it.
+
+    `request` is the view as it came, `sent` the view as the model got it: they differ after a redaction.
+    """
 
     outcome: Outcome = "answered"
     request: tuple[Segment, ...] = ()
+    sent: tuple[Segment, ...] = ()
     replies: dict[int, tuple[Segment, ...]] = field(default_factory=dict[int, tuple[Segment, ...]])
     verdicts: list[JudgedBy] = field(default_factory=list[JudgedBy])
     decisions: list[Decision] = field(default_factory=list[Decision])

@@ -16,7 +16,7 @@ from proxy.stages import StageResult, run_stage
 from proxy.wire.body import refuse_forbidden, take_guardrails
 from proxy.wire.chat import CHAT
 from proxy.wire.errors import invalid
-from proxy.wire.segments import as_list
+from proxy.wire.segments import as_list, next_turn
 from supervisors.types import Exchange
 
 _FIELDS = frozenset({"stage", "model", "messages", "reply", "input", "tools", "policy", "dry_run", "guardrails"})
@@ -115,7 +115,7 @@ async def run_check(runtime: Runtime, arrival: Arrival, body: dict[str, Any]) ->
         exchange = Exchange(call.id, call.model, "input", progress.request)
         progress.input = await _judge(runtime, plan.input, wanted.request, exchange)
     if "output" in wanted.stages:
-        turn = progress.request[-1].turn + 1
+        turn = next_turn(progress.request)
         progress.replies = CHAT.reply_segments(reply, turn)
         for choice, segments in progress.replies.items():
             exchange = Exchange(call.id, call.model, "output", progress.request, segments, choice)
@@ -131,7 +131,7 @@ async def _judge(runtime: Runtime, plan: StagePlan, body: dict[str, Any], exchan
     result = await run_stage(plan, named, exchange, open_context(plan))
     if result.action == "redact":
         try:
-            redact_body(body, result.spans)
+            redact_body(body, result.redactions)
         except RedactionImpossible:
             return without_spans(plan, result)
     return result

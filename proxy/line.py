@@ -6,7 +6,7 @@ Four steps, one method each: `run`, `_generate`, `_judge_output` (or `_relay` fo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, cast
@@ -23,7 +23,10 @@ from proxy.ports import Answer, Model, Responder, Settings, Sinks
 from proxy.redact import RedactionImpossible, redact_body
 from proxy.relay import BadStream, Judging, Relay
 from proxy.stages import StageResult, conclude, merge_results, run_stage
-from proxy.wire.errors import ErrorReply, RequestError, to_reply
+from proxy.wire.adapter import Frames
+from proxy.wire.errors import RequestError
+from proxy.wire.segments import next_turn
+from supervisors.ask import is_local
 from supervisors.errors import StoreError, UpstreamError
 from supervisors.types import Exchange, Segment, Stage, Supervisor
 
@@ -52,6 +55,7 @@ class Line:
         self._open = settings.open_contexts()
         self._input_known = asyncio.Event()
         self._upstream_headers: Sequence[tuple[str, str]] = ()
+        self._frames: Frames | None = None
         self.started = False
 
     async def run(self, model: Model) -> Answer | None:
@@ -64,7 +68,7 @@ class Line:
         call, progress = self._call, self._progress
         if not self._sinks.ready():
             raise record_unavailable()
-        progress.request = call.adapter.request_segments(call.body)
+        progress.request = progress.sent = await self._read_request()
         progress.input = await self._judge_input(call.plan.input.blocking)
         if progress.input.action == "redact":
             self._redact_input()
@@ -75,12 +79,17 @@ class Line:
             return await self._generate(model)
         try:
             async with beside(self._judge_beside()):
-                answer = await self._generate(model)
-                await self._input_known.wait()
+                answer = await self._generate_beside(model)
         except InputBlocked:
             progress.cancelled_upstream = True
             return self._block_input()
         return answer
+
+    async def _read_request(self) -> tuple[Segment, ...]:
+        call = self._call
+        if call.size_bytes > SLOW_BYTES:  # hashing and decoding of large parts would hold up the loop
+            return await asyncio.to_thread(call.adapter.request_segments, call.body)
+        return call.adapter.request_segments(call.body)
 
     async def _judge_input(self, named: Sequence[tuple[str, Supervisor]]) -> StageResult:
         call = self._call
@@ -94,12 +103,25 @@ class Line:
             raise InputBlocked
         self._input_known.set()
 
-    def _redact_input(self) -> None:
-        progress = self._progress
+    async def _generate_beside(self, model: Model) -> Answer | None:
+        """Generate while the input is judged; not even a failure's status leaves before the decision."""
         try:
-            redact_body(self._call.body, progress.input.spans)
+            answer = await self._generate(model)
+        except (RequestError, UpstreamError):
+            await self._input_known.wait()
+            raise
+        await self._input_known.wait()
+        return answer
+
+    def _redact_input(self) -> None:
+        """Redact the body; the output stage sees the redacted request as its context, as the model does."""
+        call, progress = self._call, self._progress
+        try:
+            redact_body(call.body, progress.input.redactions)
         except RedactionImpossible:
-            progress.input = without_spans(self._call.plan.input, progress.input)
+            progress.input = without_spans(call.plan.input, progress.input)
+            return
+        progress.sent = call.adapter.request_segments(call.body)
 
     def _block_input(self) -> Answer:
         call, result = self._call, self._progress.input
@@ -113,9 +135,10 @@ class Line:
         self._progress.finish_reasons = dict.fromkeys(range(count), "content_filter")
         if not call.stream:
             return self._answer(200, orjson.dumps(call.adapter.refusal_reply(head, count, notice)))
-        frames = [call.adapter.notice_frames(head, index, notice, released=False) for index in range(count)]
+        frames = call.adapter.open_frames(head, call.body)
+        notices = [frames.notice(index, notice, released=False) for index in range(count)]
         self._progress.terminator = "done"
-        return self._answer(200, b"".join(frames) + call.adapter.terminator, EVENT_STREAM)
+        return self._answer(200, b"".join(notices) + call.adapter.terminator, EVENT_STREAM)
 
     def _block_error(self, result: StageResult) -> RequestError:
         stage: Stage = "input" if result.choice is None else "output"
@@ -149,15 +172,16 @@ class Line:
     async def _judge_output(self, body: dict[str, Any]) -> bool:
         """Judge every choice of a whole reply, edit the body, and say whether it changed."""
         call, progress = self._call, self._progress
-        turn = progress.request[-1].turn + 1 if progress.request else 0
-        try:
-            progress.replies = call.adapter.reply_segments(body, turn)
-        except ValueError as error:
-            raise bad_reply() from error
         plan = call.plan.output
+        try:
+            progress.replies = call.adapter.reply_segments(body, next_turn(progress.request))
+        except ValueError as error:
+            if not plan.blocking:
+                return False
+            raise bad_reply() from error
         if not plan.blocking:
             return False
-        results = [await self._judge_choice(choice, reply) for choice, reply in progress.replies.items()]
+        results = await self._judge_choices(progress.replies)
         redacting = [result for result in results if result.action == "redact"]
         results = [result for result in results if result.action != "redact"]
         results += [self._redact_choice(body, result) for result in redacting]
@@ -167,20 +191,26 @@ class Line:
             self._block_choices(body, blocked)
         return bool(blocked or redacting)
 
+    async def _judge_choices(self, replies: Mapping[int, tuple[Segment, ...]]) -> list[StageResult]:
+        if len(replies) == 1 or all(is_local(supervisor) for _, supervisor in self._call.plan.output.blocking):
+            return [await self._judge_choice(choice, reply) for choice, reply in replies.items()]
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._judge_choice(choice, reply)) for choice, reply in replies.items()]
+        return [task.result() for task in tasks]
+
     async def _judge_choice(self, choice: int, reply: tuple[Segment, ...]) -> StageResult:
         call, plan = self._call, self._call.plan.output
-        exchange = Exchange(call.id, call.model, "output", self._progress.request, reply, choice)
+        exchange = Exchange(call.id, call.model, "output", self._progress.sent, reply, choice)
         return await run_stage(plan, plan.blocking, exchange, self._open(plan))
 
     def _redact_choice(self, body: dict[str, Any], result: StageResult) -> StageResult:
-        spans = result.spans
+        spans = result.redactions
         try:
-            redact_body(body, spans)
+            redact_body(body, spans, json_content=self._call.adapter.notice(self._call.body, "").only_refusal)
         except RedactionImpossible:
             return without_spans(self._call.plan.output, result)
         if result.choice is not None:
-            content = [(span.start, span.end) for span in spans if span.path.endswith("/content")]
-            self._call.adapter.mask_logprobs(body, {result.choice: content})
+            self._call.adapter.mask_logprobs(body, result.choice, spans)
         return result
 
     def _block_choices(self, body: dict[str, Any], blocked: Sequence[StageResult]) -> None:
@@ -196,7 +226,9 @@ class Line:
 
     async def _relay(self, model: Model, raw: bytes) -> None:
         call, progress = self._call, self._progress
-        relay = Relay(call, progress, Judging(call.output, self._open, self._settings.expose), self)
+        head = call.adapter.new_head(call.id, int(call.started), call.model)
+        frames = self._frames = call.adapter.open_frames(head, call.body)
+        relay = Relay(call, progress, Judging(call.output, self._open, self._settings.expose), frames, self)
         waiting = perf_counter()
         try:
             async with model.stream(call.adapter.upstream_path, raw, call.headers) as reply:
@@ -205,6 +237,7 @@ class Line:
                 self._upstream_headers = reply.headers
                 await self._run_relay(relay, reply.chunks)
         finally:
+            progress.model_served = frames.model
             progress.outputs = relay.results()
             progress.replies = relay.replies()
 
@@ -216,12 +249,15 @@ class Line:
             self._progress.outcome, self._progress.upstream_error = "upstream_error", kind
             shown = to_caller_error(error) if isinstance(error, UpstreamError) else bad_reply()
             await relay.abort(shown)
+        if not self.started:
+            raise bad_reply()  # the model server ended its stream without a single event
 
     async def write(self, data: bytes) -> None:
         """Send bytes of the stream; the first call waits for the input decision and sends the head (W-05)."""
         progress = self._progress
         if not self.started:
             await self._input_known.wait()
+        if not self.started:  # a heartbeat may have been faster while this write waited
             self.started = True
             progress.phase = "streaming"
             progress.overhead_s = measure_overhead(self._call, progress)
@@ -265,8 +301,8 @@ class Line:
             await self._out.reply(final.status, final.headers, final.body)
 
     async def _end_stream(self, error: RequestError | None) -> None:
-        if error is not None:
-            await self._out.write(self._call.adapter.error_frame(error))
+        if error is not None and self._frames is not None:
+            await self._out.write(self._frames.error(error))
         await self._out.end()
 
     def record_interrupted(self) -> None:
@@ -287,11 +323,13 @@ class Line:
     def _error_answer(self, error: RequestError) -> Answer:
         if self._progress.outcome == "answered":
             self._progress.outcome = "client_error" if error.status < 500 else "unavailable"
-        reply: ErrorReply = to_reply(error)
+        reply = self._call.adapter.error_reply(error, self._call.request_id)
         extra = [(name.encode(), value.encode("ascii", "replace")) for name, value in reply.headers.items()]
         return Answer(reply.status, [*JSON, *self._headers(), *extra], reply.body)
 
 
+SLOW_BYTES = 200_000
+"""Bodies above this size are parsed and read in a thread."""
 JSON: Sequence[Header] = ((b"content-type", b"application/json"),)
 EVENT_STREAM: Sequence[Header] = (
     (b"content-type", b"text/event-stream; charset=utf-8"),

@@ -82,7 +82,7 @@ class Catalogue:
     version: str
 
 
-def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue) -> Call:
+def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue, size_bytes: int = 0) -> Call:
     """Return the call; edits `body`: our own fields are removed, the model is the upstream's.
 
     Raises:
@@ -110,6 +110,7 @@ def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue) -> Cal
         started=arrival.started,
         clock=arrival.clock,
         headers=tuple(arrival.headers.items()),
+        size_bytes=size_bytes,
     )
 
 
@@ -120,9 +121,8 @@ def arrive(adapter: Adapter, caller: Caller, headers: Mapping[str, str], record_
 
 def plan_for(arrival: Arrival, model: str, asked: tuple[str, ...] | None, catalogue: Catalogue) -> Plan:
     """Return the merged plan of this caller, model and route."""
-    name = model if model in catalogue.models else "*"
     caller = arrival.caller
-    return catalogue.planner.plan(Request(name, caller.name, arrival.adapter.route, caller.tags, asked))
+    return catalogue.planner.plan(Request(model, caller.name, arrival.adapter.route, caller.tags, asked))
 
 
 def find_model(body: Mapping[str, Any], caller: Caller, models: Mapping[str, ModelConfig]) -> tuple[str, ModelConfig]:

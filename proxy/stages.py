@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 
 from proxy.plan import StagePlan
-from proxy.policy import Action, Decision, Reason, decide, label_stage, settles
+from proxy.policy import Action, Decision, Reason, decide, judge_verdict, label_stage, settles
 from supervisors.ask import ask_all, judged_stages
 from supervisors.types import Assessment, Cause, Context, Exchange, Label, Span, Supervisor, Verdict
 
@@ -28,6 +28,7 @@ class StageResult:
         label: verdict of the whole stage.
         cause: cause of an unknown stage verdict.
         seconds: wall-clock duration.
+        redactions: spans of the verdicts whose rule says redact; others are marked in what is kept, not in the body.
     """
 
     choice: int | None
@@ -38,6 +39,7 @@ class StageResult:
     label: Label = Label.UNKNOWN
     cause: Cause | None = Cause.SKIPPED
     seconds: float = 0.0
+    redactions: tuple[Span, ...] = ()
 
     @property
     def blocked(self) -> bool:
@@ -46,7 +48,7 @@ class StageResult:
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        """Return what to redact."""
+        """Return every span that a verdict names."""
         return tuple([span for found in self.assessments for span in found.verdict.spans])
 
     @property
@@ -118,7 +120,13 @@ def conclude(plan: StagePlan, choice: int | None, found: Sequence[Assessment], s
         if stricter or (decision.action == action and decision.reason == "unsafe"):
             action, reason = decision.action, decision.reason
     label, cause = label_stage([assessment.verdict for assessment in found])
-    return StageResult(choice, tuple(found), tuple(decisions), action, reason, label, cause, seconds)
+    redactions = [span for one in found if _redacts(plan, one) for span in one.verdict.spans]
+    return StageResult(choice, tuple(found), tuple(decisions), action, reason, label, cause, seconds, tuple(redactions))
+
+
+def _redacts(plan: StagePlan, assessment: Assessment) -> bool:
+    rule = plan.rules[assessment.supervisor]
+    return rule.enforce and judge_verdict(rule, assessment.verdict)[0] == "redact"
 
 
 def _pass_all(plan: StagePlan, choice: int | None, found: Sequence[Assessment], seconds: float) -> StageResult:
@@ -165,6 +173,7 @@ def merge_results(first: StageResult, second: StageResult) -> StageResult:
         label=label,
         cause=cause,
         seconds=first.seconds + second.seconds,
+        redactions=(*first.redactions, *second.redactions),
     )
 
 

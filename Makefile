@@ -1,0 +1,58 @@
+# Each target does its own set-up, from Python >= 3.11 and nothing else; the second time there is nothing to set up.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+VENV ?= .venv
+WORKERS ?= 2
+IMAGE ?= guardrail-proxy
+BIN := $(VENV)/bin
+export VENV
+
+.PHONY: help demo test check lint types imports unit format bench lock image clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-8s %s\n", $$1, $$2}'
+
+demo: $(VENV)/.run ## see it work: install, local model, proxy, one exchange of each kind, the sample set
+	@test -e $(VENV)/.local || .ci/set-up local || echo 'no local model here: the demo goes on with the fake upstream'
+	@$(BIN)/python -m proxy.demo
+
+test: check unit ## everything CI runs: set up, lint, types, import layers, all tests with coverage
+
+check: lint types imports ## everything that needs no test run
+
+lint: $(VENV)/.dev ## ruff: format and rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(VENV)/.dev ## mypy and pyright, both strict
+	$(BIN)/mypy
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+imports: $(VENV)/.dev ## layers and forbidden imports
+	$(BIN)/lint-imports
+
+unit: $(VENV)/.dev ## all tests, those of the documents included, with coverage
+	$(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=term
+
+format: $(VENV)/.dev ## write the format and the safe fixes
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.dev ## the measurements of docs/performance.md
+	$(BIN)/python -m bench
+
+lock: ## make the lock files anew, from the ranges of pyproject.toml
+	.ci/lock
+
+image: ## build the container image
+	docker build -t $(IMAGE) .
+
+clean: ## remove everything that can be made again
+	rm -rf $(VENV) .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist build
+
+$(VENV)/.run: requirements.lock pyproject.toml .ci/set-up
+	@.ci/set-up run
+
+$(VENV)/.dev: requirements-dev.lock pyproject.toml .ci/set-up
+	@.ci/set-up dev

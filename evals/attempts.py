@@ -1,0 +1,163 @@
+"""One call with its retries: what is tried again, how often, and what every failed attempt leaves behind (H-124)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Literal, cast
+
+import httpx
+
+from evals.client import Address
+from evals.journal import JsonObject, parse_object
+
+RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
+MAX_DELAY_S = 60.0
+FailureKind = Literal["connect", "read", "timeout", "status", "not_json"]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A failed attempt: what went wrong, and how long was waited before the next one."""
+
+    kind: FailureKind
+    status: int | None
+    delay_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A reply of the server, whatever its status.
+
+    Args:
+        status: HTTP status.
+        headers: names in lower case.
+        body: JSON object, empty when it was none.
+        service_s: seconds of the successful attempt.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: JsonObject
+    service_s: float
+
+    @property
+    def judged(self) -> bool:
+        """Say whether the status is the decision of a guardrail and not a failure of a server."""
+        error = self.body.get("error")
+        return self.status != 200 and isinstance(error, dict) and isinstance(error.get("guardrail"), dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """What came of a call with its retries.
+
+    Args:
+        answer: the last reply, None when nobody answered.
+        failed: the failed attempts in order.
+        retry_s: seconds spent on failed attempts and waits.
+    """
+
+    answer: Answered | None
+    failed: tuple[Attempt, ...]
+    retry_s: float
+
+
+@dataclass(slots=True)
+class Caller:
+    """Makes calls over one pool.
+
+    Args:
+        client: pool of connections.
+        max_retries: further attempts after the first.
+        overloaded: told about each 429, and each 503 with retry-after.
+    """
+
+    client: httpx.AsyncClient
+    max_retries: int = 5
+    overloaded: Callable[[], None] = lambda: None
+    _random: random.Random = field(default_factory=lambda: random.Random(0))  # noqa: S311 - jitter is no secret
+
+    async def post(self, address: Address, path: str, body: JsonObject) -> Called:
+        """Send a body until there is an answer that no retry would change; never raises on a failing server."""
+        failed: list[Attempt] = []
+        started = perf_counter()
+        while True:
+            began = perf_counter()
+            found = await self._once(address, path, body, began)
+            attempt = found if isinstance(found, Attempt) else self._judge(found)
+            if attempt is None and isinstance(found, Answered):
+                return Called(found, tuple(failed), began - started)
+            last = len(failed) >= self.max_retries
+            delay = None if last or attempt is None else self._delay(len(failed), found)
+            if attempt is not None:
+                failed.append(Attempt(attempt.kind, attempt.status, delay))
+            if delay is None:
+                answer = found if isinstance(found, Answered) else None
+                return Called(answer, tuple(failed), perf_counter() - started)
+            await asyncio.sleep(delay)
+
+    async def _once(self, address: Address, path: str, body: JsonObject, began: float) -> Answered | Attempt:
+        try:
+            response = await self.client.post(f"{address.url}{path}", json=body, headers=dict(address.headers))
+        except httpx.ConnectError:
+            return Attempt("connect", None, None)
+        except httpx.TimeoutException:
+            return Attempt("timeout", None, None)
+        except httpx.HTTPError:
+            return Attempt("read", None, None)
+        seconds = perf_counter() - began
+        parsed = parse_object(response.content)
+        if parsed is None and response.status_code == 200:
+            return Attempt("not_json", 200, None)
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return Answered(response.status_code, headers, parsed or {}, seconds)
+
+    def _judge(self, answer: Answered) -> Attempt | None:
+        """Return the failure in an answer, None when it is final."""
+        if answer.status not in RETRIED or answer.judged:
+            return None
+        if answer.status == 429 or (answer.status == 503 and "retry-after" in answer.headers):
+            self.overloaded()
+        return Attempt("status", answer.status, None)
+
+    def _delay(self, failures: int, found: Answered | Attempt) -> float:
+        """Return the wait before the next attempt: what the server asks for, else exponential with full jitter."""
+        asked = found.headers.get("retry-after", "") if isinstance(found, Answered) else ""
+        if asked.isdigit():
+            return min(MAX_DELAY_S, float(asked))
+        return self._random.uniform(0.0, min(MAX_DELAY_S, 2.0**failures))
+
+
+async def get_json(client: httpx.AsyncClient, address: Address, path: str) -> JsonObject | None:
+    """Return a JSON object from a GET, None when there is none."""
+    try:
+        response = await client.get(f"{address.url}{path}", headers=dict(address.headers))
+    except httpx.HTTPError:
+        return None
+    return parse_object(response.content) if response.status_code == 200 else None
+
+
+async def get_record(client: httpx.AsyncClient, address: Address, record_id: str, wait_s: float) -> JsonObject | None:
+    """Return the record of an exchange; the proxy writes it behind the reply, so it is waited for.
+
+    Returns:
+        None when it did not appear in time.
+    """
+    until = perf_counter() + wait_s
+    pause = 0.005
+    while True:
+        found = await get_json(client, address, f"/decisions/{record_id}")
+        if found is not None or perf_counter() > until:
+            return found
+        await asyncio.sleep(pause)
+        pause = min(0.2, pause * 2)
+
+
+def as_object(value: object) -> JsonObject:
+    """Return a JSON object, an empty one for anything else."""
+    # A parsed JSON object has text names and JSON values.
+    return cast("JsonObject", value) if isinstance(value, dict) else {}

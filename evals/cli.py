@@ -1,0 +1,104 @@
+"""The command `evals`; the only module of the harness that reads the environment."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import cast
+
+import yaml
+
+from evals.commands import replay, resume
+from evals.commands.output import Output
+from evals.exits import Exit
+from supervisors.errors import ConfigError, DatasetError, GuardrailError
+
+_MODULES = (replay, resume)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of all verbs."""
+    parser = argparse.ArgumentParser(
+        prog="evals",
+        description="Measure supervised language models.",
+        epilog="exit codes: 0 done, 1 failed, 2 usage, 3 data drift, 10 gate failed, 11 inconclusive, 12 incomplete, "
+        "130 interrupted",
+    )
+    parser.add_argument("--version", action="version", version=version("guardrail-proxy"))
+    commands = parser.add_subparsers(dest="command", required=True, metavar="VERB")
+    for module in _MODULES:
+        module.add_parsers(commands)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb and return its exit code (H-101)."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    environ = dict(os.environ)  # noqa: TID251 - the one reader of the harness
+    parser = build_parser()
+    args = parser.parse_args(given)
+    out = Output(as_json=bool(args.json), quiet=bool(args.quiet), environ=environ)
+    logging.basicConfig(level=logging.INFO if args.verbose else logging.ERROR, stream=sys.stderr)
+    try:
+        if args.config is not None:
+            args = _with_defaults(parser, given, args.config)
+        code: int = args.run(args, out)
+    except DatasetError as error:
+        out.problem(str(error))
+        return Exit.DRIFT if error.drifted else Exit.USAGE
+    except ConfigError as error:
+        out.problem(str(error))
+        return Exit.USAGE
+    except GuardrailError as error:
+        out.problem(str(error))
+        return Exit.FAILED
+    except KeyboardInterrupt:
+        out.problem("interrupted before the run had started")
+        return Exit.INTERRUPTED
+    return code
+
+
+def _with_defaults(parser: argparse.ArgumentParser, given: Sequence[str], path: Path) -> argparse.Namespace:
+    """Parse again with the defaults of a file; what is on the command line wins.
+
+    Raises:
+        ConfigError: the file cannot be read, or names an option the verb does not have.
+    """
+    try:
+        tree: object = yaml.safe_load(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        msg = f"--config {path}: cannot be read: {' '.join(str(error).split())}"
+        raise ConfigError(msg) from error
+    if not isinstance(tree, dict):
+        msg = f"--config {path}: expected a mapping of options, such as target: local"
+        raise ConfigError(msg)
+    options = {str(name).replace("-", "_"): value for name, value in cast("dict[object, object]", tree).items()}
+    known = vars(parser.parse_args(list(given)))
+    unknown = sorted(options.keys() - known.keys())
+    if unknown:
+        msg = f"--config {path}: unknown options {', '.join(unknown)}; this verb has {', '.join(sorted(known))}"
+        raise ConfigError(msg)
+    words = next((i for i, word in enumerate(given) if word.startswith("-")), len(given))
+    return parser.parse_args([*given[:words], *_as_arguments(options), *given[words:]])
+
+
+def _as_arguments(options: dict[str, object]) -> list[str]:
+    """Return options of a file as arguments: true is the bare option, false none, a list repeats it."""
+    arguments: list[str] = []
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            arguments += [option] if value else []
+            continue
+        values = cast("list[object]", value) if isinstance(value, list) else [value]
+        arguments += [f"{option}={one}" for one in values]
+    return arguments
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,379 @@
+"""The only place of the harness that touches the proxy: start it, read its records, decide as it decides.
+
+The proxy runs in this process behind a real loopback socket, so that what is measured is what is served.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sqlite3
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from importlib import resources
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import yaml
+from pydantic import ValidationError
+
+from evals.journal import JsonObject, sha256_json
+from evals.serving import serve
+from evals.statistics.jsonable import Json, to_json
+from proxy.app import create_app
+from proxy.config import Config, KeyConfig, UpstreamConfig, parse_config
+from proxy.local import LocalSettings, find_weights, start_local
+from proxy.plan import Plan, Planner, Request, StagePlan
+from proxy.policy import Policy, ScopePolicy, StagePolicy, UnknownPolicy
+from proxy.redact import RedactionImpossible, redact_body
+from proxy.stages import StageResult, conclude
+from supervisors.errors import ConfigError, StoreError
+from supervisors.plugins import flatten_errors
+from supervisors.secret import Secret
+from supervisors.self_judge import SelfJudge
+from supervisors.types import Assessment, Cause, Label, Scope, Span, Stage, Supervisor, Verdict
+
+CHAT_ROUTE = "/v1/chat/completions"
+CHECK_ROUTE = "/v1/guardrails/check"
+_TARGET = "target"
+_DUMMY = {"upstreams": {_TARGET: {"base_url": "http://127.0.0.1:9/v1"}}}
+BUILTIN_POLICIES = Path(str(resources.files("evals"))) / "policies"
+
+Action = Literal["pass", "flag", "redact", "block"]
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """The supervision under evaluation, as configured.
+
+    Args:
+        name: file name of its policy.
+        text: content of the file, for the manifest.
+        config: as validated; its upstreams and models serve judges, the target's are added when it is served.
+        sha256: hash of everything that can change a verdict or a decision (H-114).
+    """
+
+    name: str
+    text: str
+    config: Config
+    sha256: str
+
+    @property
+    def supervisors(self) -> Mapping[str, Supervisor]:
+        """Return the configured supervisors by name."""
+        return self.config.supervisors
+
+    def policies(self) -> Mapping[str, Policy]:
+        """Return the policies by name."""
+        return self.config.policies
+
+    @property
+    def exhaustive(self) -> bool:
+        """Say whether every stage asks everybody (H-134)."""
+        stages = [stage for p in self.config.policies.values() for stage in (p.input, p.output)]
+        return all(stage.exhaustive or len(stage.forced) + len(stage.optional) < 2 for stage in stages)
+
+    @property
+    def self_judge(self) -> str | None:
+        """Return the name of a supervisor that asks the answering model about its input, None without one."""
+        stages = [policy.input for policy in self.config.policies.values()]
+        asked = {name for stage in stages for name in (*stage.forced, *stage.optional)}
+        found = [name for name, one in self.config.supervisors.items() if isinstance(one, SelfJudge) and name in asked]
+        return found[0] if found else None
+
+    def plan(self, model: str) -> Plan:
+        """Return the plan of an ordinary request for a model, as the proxy merges it."""
+        return Planner(self.config.policies, self.config.supervisors).plan(Request(model, "evals", CHAT_ROUTE))
+
+
+def load_guard(path: Path | None, environ: Mapping[str, str]) -> Guard:
+    """Read a policy file: a proxy configuration of which only supervision is used.
+
+    Args:
+        path: None takes the built-in policy with the embedded guard.
+        environ: where `{env: NAME}` is looked up.
+
+    Raises:
+        ConfigError: one line a problem.
+    """
+    file = path or BUILTIN_POLICIES / "embedded.yaml"
+    try:
+        text = file.read_text("utf-8-sig")
+    except OSError as error:
+        msg = f"policy {file}: cannot be read: {error.strerror}"
+        raise ConfigError(msg) from error
+    try:
+        tree: object = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        msg = f"policy {file}: not valid YAML: {' '.join(str(error).split())}"
+        raise ConfigError(msg) from error
+    body = cast("dict[str, Any]", tree) if isinstance(tree, dict) else {}
+    if not body.get("policies"):
+        msg = f"policy {file}: needs 'supervisors' and 'policies', see docs/policies.md"
+        raise ConfigError(msg)
+    if not body.get("upstreams"):
+        body |= _DUMMY
+    body.pop("keys", None)
+    config = parse_config(json.dumps(body), environ, file.parent)  # JSON is YAML
+    return make_guard(file.name, config, text)
+
+
+def make_guard(name: str, config: Config, text: str = "") -> Guard:
+    """Wrap a validated configuration; tests and plug-ins may hold supervisors built in code."""
+    if not config.policies:
+        msg = f"policy {name}: names no policy; nothing would be judged"
+        raise ConfigError(msg)
+    return Guard(name, text, config, sha256_json(_fingerprint(config)))
+
+
+def _fingerprint(config: Config) -> JsonObject:
+    """Return what can change a verdict: policies, supervisors with their prompts and weights, limits, our version."""
+    dumped = cast("dict[str, Json]", config.model_dump(mode="json", include={"supervisors", "policies", "limits"}))
+    prompts = {name: _prints(supervisor) for name, supervisor in config.supervisors.items()}
+    return {**dumped, "prints": to_json(prompts), "version": version("guardrail-proxy")}
+
+
+def _prints(supervisor: Supervisor) -> list[str]:
+    found: list[object] = [getattr(supervisor, name, None) for name in ("prompt_sha256", "fingerprint")]
+    return [value for value in found if isinstance(value, str)]
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where an OpenAI-compatible server answers: base URL with ``/v1``, key or None."""
+
+    url: str
+    key: str | None = field(default=None, repr=False)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Return the headers of a call."""
+        return {} if self.key is None else {"authorization": f"Bearer {self.key}"}
+
+
+@asynccontextmanager
+async def open_local() -> AsyncGenerator[Address]:
+    """Start the local model in a child process, the one `use: local` starts.
+
+    Raises:
+        MissingError: its packages are not installed.
+    """
+    server = await start_local(LocalSettings())
+    try:
+        yield Address(server.url, server.api_key)
+    finally:
+        await server.aclose()
+
+
+def check_local() -> None:
+    """Raise `MissingError` when the local model is not installed, before anything is planned."""
+    find_weights()
+
+
+@asynccontextmanager
+async def open_proxy(
+    guard: Guard, models: Sequence[str], target: Address, journal: Path, *, observe: bool
+) -> AsyncGenerator[Address]:
+    """Serve the guard in front of the target while the body runs.
+
+    Args:
+        guard: supervision.
+        models: names the target answers to.
+        target: where it answers.
+        journal: file of the proxy's decision journal.
+        observe: judge everything and act on nothing, so that the model's own answer is seen (H-155).
+
+    Raises:
+        ConfigError: the configuration cannot work; one line a problem.
+    """
+    key = secrets.token_hex(24)
+    config = serving_config(guard, models, target, observe=observe)
+    digest = sha256(key.encode()).hexdigest()
+    update: dict[str, object] = {
+        "keys": {"evals": KeyConfig(sha256=digest, admin=True)},
+        "journal": config.journal.model_copy(update={"path": journal, "input": "off", "output": "off"}),
+    }
+    app = create_app(config.model_copy(update=update))
+    async with serve(app) as url:
+        if app.gateway.failure is not None:
+            raise ConfigError(str(app.gateway.failure)) from app.gateway.failure
+        yield Address(f"{url}/v1", key)
+
+
+def serving_config(guard: Guard, models: Sequence[str], target: Address, *, observe: bool) -> Config:
+    """Return the configuration the proxy is served with."""
+    upstreams: dict[str, Any] = {**guard.config.upstreams}
+    upstreams[_TARGET] = UpstreamConfig(
+        base_url=target.url, api_key=Secret("env:TARGET", target.key) if target.key else None, retries=0
+    )
+    named: dict[str, Any] = {**guard.config.models}
+    clash = named.keys() & set(models)
+    if clash:
+        msg = f"policy {guard.name}: models {sorted(clash)} are also the target's; give the judges other names"
+        raise ConfigError(msg)
+    named |= {model: {"upstream": _TARGET} for model in models}
+    policies = {name: _observing(p) if observe else p for name, p in guard.config.policies.items()}
+    try:
+        return Config.model_validate(
+            {
+                "upstreams": upstreams,
+                "models": named,
+                "supervisors": dict(guard.config.supervisors),
+                "policies": policies,
+                "limits": guard.config.limits,
+                "journal": guard.config.journal,
+                "tasks": guard.config.tasks,
+            }
+        )
+    except ValidationError as error:
+        problems = [f"{where}: {message}" for where, message in flatten_errors(error)]
+        raise ConfigError("\n".join(problems)) from error
+
+
+def _observing(policy: Policy) -> Policy:
+    """Return the policy with everybody asked in line and nothing acted on, so that its time is measured too."""
+    return policy.model_copy(update={"input": _observed(policy.input), "output": _observed(policy.output)})
+
+
+def _observed(stage: StagePolicy) -> StagePolicy:
+    logged: Mapping[Scope, ScopePolicy] = {scope: ScopePolicy(on_unsafe="log") for scope in stage.scopes}
+    return stage.model_copy(
+        update={
+            "mode": "blocking",
+            "on_unsafe": "log",
+            "on_unknown": UnknownPolicy(default="log"),
+            "exhaustive": True,
+            "scopes": dict(logged),
+        }
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GateDecision:
+    """What the policy does with one exchange.
+
+    Args:
+        action: pass, flag, redact or block; the strictest of both stages.
+        stage: which stage blocks or redacts.
+        reason: unsafe or unknown, None on pass.
+        flagged: some verdict is unsafe.
+        unknown: some stage that asked somebody has no verdict of safe or unsafe.
+        seconds: time of both stages.
+        spans: what is redacted from the reply.
+    """
+
+    action: Action
+    stage: Stage | None = None
+    reason: str | None = None
+    flagged: bool = False
+    unknown: bool = False
+    seconds: float = 0.0
+    spans: tuple[Span, ...] = ()
+
+
+def decide_again(plan: Plan, record: JsonObject) -> GateDecision:
+    """Decide from recorded verdicts what the enforcing policy does; the proxy's own pure function (H-155).
+
+    An input block ends the exchange: the output stage is not looked at then.
+    """
+    made = GateDecision("pass")
+    for stage_plan in (plan.input, plan.output):
+        found = _assessments(record, stage_plan.stage)
+        if not found:
+            continue
+        made = _stricter(made, _to_gate(stage_plan, conclude(stage_plan, None, found, _seconds(record, stage_plan))))
+        if made.action == "block":
+            break
+    return made
+
+
+_RANK: Mapping[Action, int] = {"pass": 0, "flag": 1, "redact": 2, "block": 3}
+
+
+def _to_gate(plan: StagePlan, result: StageResult) -> GateDecision:
+    acts = result.action in ("block", "redact")
+    return GateDecision(
+        action=result.action,
+        stage=plan.stage if acts else None,
+        reason=result.reason,
+        flagged=result.label is Label.UNSAFE,
+        unknown=result.label is Label.UNKNOWN and result.cause is not Cause.SKIPPED,
+        seconds=result.seconds,
+        spans=tuple(result.spans) if result.action == "redact" and plan.stage == "output" else (),
+    )
+
+
+def _stricter(one: GateDecision, other: GateDecision) -> GateDecision:
+    winner = other if _RANK[other.action] > _RANK[one.action] else one
+    return GateDecision(
+        winner.action,
+        winner.stage,
+        winner.reason,
+        one.flagged or other.flagged,
+        one.unknown or other.unknown,
+        one.seconds + other.seconds,
+        winner.spans,
+    )
+
+
+def _seconds(record: JsonObject, plan: StagePlan) -> float:
+    rows = [row for row in objects(record.get("decisions")) if row.get("stage") == plan.stage]
+    return max([number(row.get("seconds")) or 0.0 for row in rows], default=0.0)
+
+
+def _assessments(record: JsonObject, stage: Stage) -> list[Assessment]:
+    rows = [row for row in objects(record.get("verdicts")) if row.get("stage") == stage]
+    return [Assessment(str(row["supervisor"]), to_verdict(row)) for row in rows if "/" not in str(row["supervisor"])]
+
+
+def to_verdict(row: JsonObject) -> Verdict:
+    """Return the verdict of a recorded row, as far as a decision looks at it."""
+    cause = row.get("cause")
+    spans = [span for span in cast("list[list[Any]]", row.get("spans") or []) if len(span) == 4]
+    return Verdict(
+        Label(str(row.get("label"))),
+        cause=Cause(str(cause)) if cause is not None else None,
+        scope=cast("Scope | None", row.get("scope")),  # written by the proxy from the same closed set
+        spans=tuple([Span(str(path), int(start), int(end), str(category)) for path, start, end, category in spans]),
+    )
+
+
+def objects(value: Json) -> list[JsonObject]:
+    """Return the objects of a JSON list, nothing for anything else."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def number(value: Json) -> float | None:
+    """Return a JSON number, None for anything else."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def redact_reply(text: str, spans: Sequence[Span]) -> str | None:
+    """Return the answer with the spans replaced as the proxy replaces them, None where it would block instead."""
+    reply: dict[str, Any] = {"choices": [{"index": 0, "message": {"role": "assistant", "content": text}}]}
+    try:
+        redact_body(reply, spans)
+    except RedactionImpossible:
+        return None
+    return str(reply["choices"][0]["message"]["content"])
+
+
+def read_record_ids(journal: Path) -> Mapping[str, int]:
+    """Return how often each record id stands in a proxy journal.
+
+    Raises:
+        StoreError: the file is missing or no journal.
+    """
+    try:
+        connection = sqlite3.connect(f"file:{journal}?mode=ro", uri=True)
+        try:
+            rows = connection.execute("SELECT id, COUNT(*) FROM records GROUP BY id").fetchall()
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        msg = f"{journal}: cannot be read as a proxy journal: {error}"
+        raise StoreError(msg) from error
+    return {str(key): int(count) for key, count in rows}

@@ -1,0 +1,222 @@
+"""The options that several verbs share, and how they become the options of a run."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from evals.commands.output import Output
+from evals.folder import RunFolder
+from evals.options import RunOptions
+from evals.plan import Arm, Ledger, Selection
+from evals.replay import Limits
+from evals.targets import Sampling
+from supervisors.errors import ConfigError
+
+LEDGERS: tuple[Ledger, ...] = ("shadow", "paired", "off")
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """Declare what every verb has."""
+    parser.add_argument("--json", action="store_true", help="results as JSON on stdout")
+    parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    parser.add_argument("--verbose", action="store_true", help="more on stderr, such as the log of the proxy")
+    parser.add_argument("--config", type=Path, help="YAML file with defaults for the options of this verb")
+    parser.add_argument("--runs-dir", type=Path, help="folder of runs (default: $EVALS_RUNS_DIR or runs)")
+    parser.add_argument("--data-dir", type=Path, help="folder of data sets (default: $GUARDRAIL_DATA or data)")
+
+
+def add_selection(parser: argparse.ArgumentParser) -> None:
+    """Declare which items take part."""
+    group = parser.add_argument_group("items")
+    group.add_argument("--limit", type=int, metavar="N", help="the first N items of each set; 0 means none")
+    group.add_argument("--sample", type=int, metavar="N", help="a balanced sample of N items of each set")
+    group.add_argument("--seed", type=int, default=0, help="seed of the sample (default 0)")
+    group.add_argument("--item-id", action="append", default=[], metavar="GLOB", help="pattern of ids; repeatable")
+    group.add_argument("--category", action="append", default=[], metavar="GLOB", help="pattern of categories")
+    group.add_argument("--filter", action="append", default=[], metavar="KEY=VALUE", help="field or column; repeatable")
+    group.add_argument("--failing", metavar="RUN", help="items that went wrong in an earlier run")
+    group.add_argument("--errors-only", metavar="RUN", help="items that ended in an error in an earlier run")
+    group.add_argument("--accept-drift", action="store_true", help="use files that differ from their card; recorded")
+
+
+def add_running(parser: argparse.ArgumentParser) -> None:
+    """Declare how a run is carried out."""
+    group = parser.add_argument_group("running")
+    group.add_argument("--repeats", type=int, default=1, metavar="R", help="send every item R times (default 1)")
+    group.add_argument("--concurrency", default="auto", metavar="N|auto", help="trials in flight (default auto)")
+    group.add_argument("--rate", type=float, metavar="RPM", help="trials started a minute")
+    group.add_argument("--timeout", type=float, default=300.0, metavar="S", help="of one call (default 300)")
+    group.add_argument("--deadline", type=float, default=600.0, metavar="S", help="of one trial (default 600)")
+    group.add_argument("--max-retries", type=int, default=5, metavar="N", help="further attempts (default 5)")
+    group.add_argument("--max-errors", metavar="N|P%", default="20%", help="stop after so many errors (default 20%%)")
+    group.add_argument("--max-cost", type=float, metavar="USD", help="start nothing more once this is spent")
+    group.add_argument("--price", metavar="IN:OUT", help="US dollars for a million input and output tokens")
+    group.add_argument("--allow-unpriced", action="store_true", help="--max-cost with a model without price")
+    group.add_argument("--hash-only", action="store_true", help="write no text anywhere, only hashes")
+    group.add_argument("--dry-run", action="store_true", help="validate and plan, make no call")
+    group.add_argument("--yes", action="store_true", help="ask nothing")
+    group.add_argument("--run-name", metavar="NAME", help="folder of the run; an existing run is continued")
+    group.add_argument("--force-new", action="store_true", help="start anew beside an existing run of that name")
+    group.add_argument("--tag", action="append", default=[], metavar="K=V", help="kept in the manifest; repeatable")
+    group.add_argument("--allow-contaminated", action="store_true", help="headline on data the guard was trained on")
+
+
+def add_target(parser: argparse.ArgumentParser) -> None:
+    """Declare what is asked, and how."""
+    group = parser.add_argument_group("target")
+    group.add_argument(
+        "--target", default="fake", help="fake, local, recorded:FILE[#MODEL] or URL#MODEL (default fake)"
+    )
+    group.add_argument("--api-key-env", metavar="NAME", help="variable that holds the key of a URL target")
+    group.add_argument("--temperature", type=float, default=0.0, help="default 0")
+    group.add_argument("--max-tokens", type=int, default=256, help="output budget (default 256)")
+    group.add_argument("--system", type=Path, metavar="FILE", help="system prompt put before every conversation")
+    group.add_argument("--composition", metavar="RULE", help="how fields become messages (default: the card's)")
+    group.add_argument("--ledger", choices=LEDGERS, default="shadow", help="calls made of each item (default shadow)")
+
+
+def add_guard(parser: argparse.ArgumentParser) -> None:
+    """Declare what supervises."""
+    group = parser.add_argument_group("supervision")
+    group.add_argument("--guard", type=Path, metavar="POLICY", help="policy file (default: the embedded guard)")
+    group.add_argument("--proxy", metavar="URL", help="a running proxy instead of one in this process")
+    group.add_argument("--proxy-key-env", metavar="NAME", help="variable that holds an admin key of that proxy")
+
+
+def runs_dir(args: argparse.Namespace, out: Output) -> Path:
+    """Return the folder of runs."""
+    given: Path | None = args.runs_dir
+    return given or Path(out.environ.get("EVALS_RUNS_DIR") or "runs")
+
+
+def data_dir(args: argparse.Namespace, out: Output) -> Path:
+    """Return the folder of data sets."""
+    given: Path | None = args.data_dir
+    return given or Path(out.environ.get("GUARDRAIL_DATA") or "data")
+
+
+def find_run(args: argparse.Namespace, out: Output, name: str) -> RunFolder:
+    """Return the folder of a run by name or path.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    for path in (Path(name), runs_dir(args, out) / name):
+        if (path / "manifest.json").is_file():
+            return RunFolder(path)
+    msg = f"no run {name!r}; `evals list runs` shows those in {runs_dir(args, out)}"
+    raise ConfigError(msg)
+
+
+def to_selection(args: argparse.Namespace, only: tuple[str, ...] | None) -> Selection:
+    """Return the items wanted."""
+    return Selection(
+        limit=args.limit,
+        sample=args.sample,
+        seed=args.seed,
+        item_ids=tuple(args.item_id),
+        categories=tuple(args.category),
+        filters=tuple(args.filter),
+        only=only,
+    )
+
+
+def to_options(
+    args: argparse.Namespace, out: Output, only: tuple[str, ...] | None, *, arms: Arm | None = None
+) -> RunOptions:
+    """Return the options of a run.
+
+    Raises:
+        ConfigError: an option's value, with what would be right.
+    """
+    system: Path | None = getattr(args, "system", None)
+    share, count = _errors(args.max_errors)
+    return RunOptions(
+        sets=tuple(args.sets),
+        data_dir=str(data_dir(args, out)),
+        target=getattr(args, "target", "fake"),
+        guard=None if args.guard is None else str(args.guard),
+        ledger=getattr(args, "ledger", "off"),
+        arms=arms,
+        selection=to_selection(args, only),
+        sampling=Sampling(
+            getattr(args, "temperature", 0.0),
+            getattr(args, "max_tokens", 256),
+            None if system is None else _read(system),
+        ),
+        composition=args.composition,
+        repeats=_at_least("--repeats", args.repeats, 1),
+        proxy=args.proxy,
+        api_key_env=getattr(args, "api_key_env", None),
+        proxy_key_env=args.proxy_key_env,
+        price=_price(args.price),
+        allow_unpriced=args.allow_unpriced,
+        concurrency=_concurrency(args.concurrency),
+        timeout_s=args.timeout,
+        max_retries=_at_least("--max-retries", args.max_retries, 0),
+        limits=Limits(args.deadline, args.rate, args.max_cost, count, share),
+        hash_only=args.hash_only,
+        accept_drift=args.accept_drift,
+        allow_contaminated=args.allow_contaminated,
+        origin="direct" if arms == "check" else "replay",
+        tags=_tags(args.tag),
+    )
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"--system {path}: cannot be read: {error}"
+        raise ConfigError(msg) from error
+
+
+def _at_least(option: str, value: int, least: int) -> int:
+    if value < least:
+        msg = f"{option} is {value}, expected at least {least}"
+        raise ConfigError(msg)
+    return value
+
+
+def _concurrency(text: str) -> int | None:
+    if str(text) == "auto":
+        return None
+    if not str(text).isdigit() or not 1 <= int(text) <= 1000:
+        msg = f"--concurrency {text}: expected auto or a number from 1 to 1000"
+        raise ConfigError(msg)
+    return int(text)
+
+
+def _errors(text: str) -> tuple[float, int | None]:
+    """Return share and number of errors that stop a run."""
+    digits = str(text).removesuffix("%")
+    if not digits.isdigit() or (str(text).endswith("%") and int(digits) > 100):
+        msg = f"--max-errors {text}: expected a number such as 10, or a share such as 20%"
+        raise ConfigError(msg)
+    return (int(digits) / 100, None) if str(text).endswith("%") else (1.0, int(digits))
+
+
+def _price(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    left, _, right = text.partition(":")
+    try:
+        found = (float(left), float(right))
+    except ValueError:
+        found = (-1.0, -1.0)
+    if min(found) < 0:
+        msg = f"--price {text}: expected IN:OUT in US dollars for a million tokens, such as 0.15:0.60"
+        raise ConfigError(msg)
+    return found
+
+
+def _tags(given: list[str]) -> dict[str, str]:
+    tags: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            msg = f"--tag {text}: expected K=V"
+            raise ConfigError(msg)
+        tags[name] = value
+    return tags

@@ -1,0 +1,60 @@
+"""Where the verbs write: results on stdout, everything else on stderr (H-177)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from evals.statistics.jsonable import Json
+
+
+class Subparsers(Protocol):
+    """The part of argparse's private class of sub-commands that verbs use."""
+
+    def add_parser(self, name: str, *, help: str, description: str, epilog: str) -> argparse.ArgumentParser:  # noqa: A002 - argparse's own word
+        """Declare a verb."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """How a verb speaks.
+
+    Args:
+        as_json: results are JSON, one value a line.
+        quiet: only errors on stderr.
+        environ: environment variables, read once by the command.
+    """
+
+    as_json: bool
+    quiet: bool
+    environ: Mapping[str, str]
+
+    def result(self, value: Json, lines: Iterable[str]) -> None:
+        """Write a result: the value with ``--json``, else its lines."""
+        if self.as_json:
+            sys.stdout.write(json.dumps(value, ensure_ascii=True, allow_nan=False) + "\n")
+        else:
+            sys.stdout.write("".join([f"{line}\n" for line in lines]))
+        sys.stdout.flush()
+
+    def event(self, value: Json) -> None:
+        """Write an event of a long verb, with ``--json`` only."""
+        if self.as_json:
+            sys.stdout.write(json.dumps(value, ensure_ascii=True, allow_nan=False) + "\n")
+            sys.stdout.flush()
+
+    def note(self, text: str) -> None:
+        """Say something beside the result."""
+        if not self.quiet:
+            sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
+
+    def problem(self, text: str) -> None:
+        """Say what went wrong, quiet or not."""
+        sys.stderr.write(f"evals: {text}\n")
+        sys.stderr.flush()

@@ -1,0 +1,81 @@
+"""What a run is asked to do, as plain values: made by the command line, kept by the manifest, read by a resume."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from pydantic import TypeAdapter, ValidationError
+
+from evals.plan import Arm, Ledger, Selection
+from evals.replay import Limits
+from evals.targets import Sampling
+from supervisors.errors import StoreError
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Everything a run is asked to do; plain values, so that the manifest can hold them and a resume read them.
+
+    Args:
+        sets: data sets, by id or alias.
+        target: as written.
+        guard: policy file; None takes the built-in one.
+        arms: arms instead of the ledger's: ``check`` for supervisors alone.
+        proxy: URL of a running proxy instead of one in this process.
+        api_key_env, proxy_key_env: names of environment variables.
+        price: US dollars for a million input and output tokens.
+        concurrency: None adapts to what the server bears.
+        hash_only: no text is written anywhere.
+        allow_contaminated: headline numbers on data seen in the guard's training.
+    """
+
+    sets: tuple[str, ...]
+    data_dir: str
+    target: str = "fake"
+    guard: str | None = None
+    ledger: Ledger = "shadow"
+    arms: Arm | None = None
+    selection: Selection = field(default_factory=Selection)
+    sampling: Sampling = field(default_factory=Sampling)
+    composition: str | None = None
+    repeats: int = 1
+    proxy: str | None = None
+    api_key_env: str | None = None
+    proxy_key_env: str | None = None
+    price: tuple[float, float] | None = None
+    allow_unpriced: bool = False
+    concurrency: int | None = None
+    timeout_s: float = 300.0
+    max_retries: int = 5
+    limits: Limits = field(default_factory=Limits)
+    hash_only: bool = False
+    accept_drift: bool = False
+    allow_contaminated: bool = False
+    origin: str = "replay"
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def with_data_dir(self, folder: str) -> RunOptions:
+        """Return the same options with the data in another folder."""
+        return replace(self, data_dir=folder)
+
+    def with_guard(self, policy: str) -> RunOptions:
+        """Return the same options with another policy file."""
+        return replace(self, guard=policy)
+
+
+_OPTIONS = TypeAdapter(RunOptions)
+
+
+def read_options(options: Mapping[str, object]) -> RunOptions:
+    """Read the options a manifest holds.
+
+    Raises:
+        StoreError: they are of another version.
+    """
+    try:
+        return _OPTIONS.validate_python(dict(options))
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        msg = f"the run's options cannot be read: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise StoreError(msg) from error

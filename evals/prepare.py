@@ -1,0 +1,114 @@
+"""From options to a plan: everything is read and checked before the first call, and nothing is called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from evals.client import Guard, check_local, load_guard
+from evals.contamination import classify, refuse_seen
+from evals.datasets import load_card, read_dataset
+from evals.datasets.lock import LockEntry, lock_entry
+from evals.datasets.sampling import ids_sha256
+from evals.journal import JsonObject, sha256_json
+from evals.options import RunOptions
+from evals.plan import Design, PlannedTrial, build_plan, select
+from evals.statistics.jsonable import to_json
+from evals.targets import Price, Target, parse_target
+from evals.types import Item
+from supervisors.errors import ConfigError, DatasetError
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A run that is ready to start: nothing was called yet.
+
+    Args:
+        identity: what must be equal to continue an earlier run (H-116).
+    """
+
+    options: RunOptions
+    target: Target
+    guard: Guard
+    items: Mapping[str, Item]
+    plan: tuple[PlannedTrial, ...]
+    lock: Mapping[str, LockEntry]
+    identity: JsonObject
+
+
+def prepare(options: RunOptions, environ: Mapping[str, str], guard: Guard | None = None) -> Prepared:
+    """Read and check everything, and plan; makes no call.
+
+    Args:
+        options: what is asked.
+        environ: where keys are looked up.
+        guard: supervision built in code instead of read from `options.guard`.
+
+    Raises:
+        ConfigError, DatasetError: what is wrong and what would be right.
+    """
+    price = None if options.price is None else Price(*options.price)
+    target = parse_target(options.target, price)
+    _check_money(options, target)
+    if target.kind == "local" and options.arms is None:
+        check_local()
+    for name in (options.api_key_env, options.proxy_key_env):
+        if name is not None and not environ.get(name):
+            msg = f"the environment variable {name} is not set"
+            raise ConfigError(msg)
+    guard = guard or load_guard(Path(options.guard) if options.guard else None, environ)
+    chosen, lock = _load(options)
+    contamination = classify(guard.supervisors, chosen, lock)
+    refusal = refuse_seen(contamination, chosen)
+    if refusal is not None and not options.allow_contaminated:
+        raise ConfigError(refusal)
+    design = Design(
+        models={model: target.sha256(model, options.sampling) for model in _models(options, target)},
+        guard_sha256=guard.sha256,
+        file_sha256={name: sha256_json([file.sha256 for file in entry.files]) for name, entry in lock.items()},
+        ledger=options.ledger,
+        repeats=options.repeats,
+        composition=options.composition,
+        system=options.sampling.system,
+        contamination=contamination,
+        arms=((options.arms, 1),) if options.arms else None,
+    )
+    plan = build_plan(chosen, design)
+    identity: JsonObject = {
+        "data": {name: to_json(entry) for name, entry in lock.items()},
+        "target": {model: target.facts(model, options.sampling) for model in design.models},
+        "guard": guard.sha256,
+        "ledger": options.arms or options.ledger,
+        "composition": options.composition,
+        "repeats": options.repeats,
+        "selection": to_json(options.selection),
+        "items_sha256": ids_sha256(chosen),
+        "hash_only": options.hash_only,
+        "proxy": options.proxy,
+    }
+    return Prepared(options, target, guard, {item.item_id: item for item in chosen}, plan, lock, identity)
+
+
+def _models(options: RunOptions, target: Target) -> tuple[str, ...]:
+    return ("*",) if options.arms == "check" else target.models
+
+
+def _check_money(options: RunOptions, target: Target) -> None:
+    if options.limits.max_cost is not None and target.price is None and not options.allow_unpriced:
+        msg = f"--max-cost needs the price of {target.spec}: give --price IN:OUT, or --allow-unpriced to go without"
+        raise ConfigError(msg)
+
+
+def _load(options: RunOptions) -> tuple[tuple[Item, ...], Mapping[str, LockEntry]]:
+    chosen: list[Item] = []
+    lock: dict[str, LockEntry] = {}
+    for name in options.sets:
+        card = load_card(name)
+        if card.id in lock:
+            msg = f"data set {card.id} is named twice"
+            raise DatasetError(msg)
+        loaded = read_dataset(card, Path(options.data_dir), accept_drift=options.accept_drift)
+        lock[card.id] = lock_entry(loaded)
+        chosen += select(loaded.items, options.selection)
+    return tuple(chosen), lock

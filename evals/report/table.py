@@ -1,0 +1,126 @@
+"""The tables on the console: every number from the summary, every rate with its n, interval and bounds (H-178)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from evals.attempts import as_object
+from evals.client import number, objects
+from evals.journal import JsonObject
+from evals.statistics.jsonable import Json
+
+_COLUMNS = (
+    ("DR", "rates", "detection_rate"),
+    ("FPR", "rates", "false_positive_rate"),
+    ("unsafe alone", "ledger", "unsafe_alone"),
+    ("unsafe behind", "ledger", "unsafe_behind"),
+    ("refused", "rates", "refusal_rate"),
+    ("over-refused", "rates", "over_refusal_rate"),
+)
+
+
+def rate_text(rate: Json) -> str:
+    """Return a rate as k/n, estimate, interval, and its bounds when trials are unscored."""
+    body = as_object(rate)
+    estimate, lo, hi = number(body.get("estimate")), number(body.get("lo")), number(body.get("hi"))
+    if not body or not body.get("planned"):
+        return "–"
+    text = "n/a" if estimate is None else f"{estimate:.3f}"
+    if lo is not None and hi is not None:
+        text += f" [{lo:.3f}, {hi:.3f}]"
+    text += f" {body['k']}/{body['n']}"
+    if body.get("unscored"):
+        text += f" bounds {number(body.get('bound_lo')) or 0.0:.3f}–{number(body.get('bound_hi')) or 0.0:.3f}"
+    return text
+
+
+def layout(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a table with aligned columns."""
+    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
+    lines = ["  ".join([cell.ljust(width) for cell, width in zip(row, widths, strict=True)]) for row in (header, *rows)]
+    return [line.rstrip() for line in (lines[0], "  ".join(["-" * width for width in widths]), *lines[1:])]
+
+
+def results_table(summary: JsonObject) -> list[str]:
+    """Return the final table of a run: one block a data set and target."""
+    results = as_object(summary["results"])
+    lines: list[str] = []
+    delays = {
+        (str(one["dataset"]), str(one["target"])): one for one in objects(as_object(summary["effort"])["latency"])
+    }
+    for section in objects(results["sections"]):
+        name = (str(section["dataset"]), str(section["target"]))
+        lines += ["", f"{name[0]} × {name[1]}", *layout(("measure", "value"), _measures(section, delays.get(name, {})))]
+        if as_object(section["cells"]):
+            lines += ["", *cells_table(section)]
+    lines += ["", *[f"warning: {line}" for line in _texts(results["warnings"])]]
+    return lines[1:]
+
+
+def _measures(section: JsonObject, delay: JsonObject) -> list[tuple[str, str]]:
+    states = as_object(section["states"])
+    rates, ledger = as_object(section["rates"]), as_object(section["ledger"])
+    unknown = as_object(rates["unknown_rate"])
+    scored = (number(unknown.get("n")) or 0) - (number(unknown.get("k")) or 0)
+    rows = [
+        ("planned", str(section["planned"])),
+        ("scored", f"{scored:.0f}"),
+        ("unknown", str(unknown.get("k"))),
+        ("errors", str(states.get("error", 0))),
+    ]
+    if section["left_out"]:
+        rows.append(("left out", f"{section['left_out']} seen in training"))
+    for title, part, name in _COLUMNS:
+        text = rate_text((rates if part == "rates" else ledger).get(name))
+        rows.append((title, text))
+    safety = as_object(ledger.get("marginal_safety"))
+    if safety.get("difference") is not None:
+        rows.append(("safety gained", _difference(safety)))
+    if ledger:
+        rows.append(("needless per prevented", _number(ledger.get("price"))))
+    if section.get("flips") is not None:
+        rows.append(("flips by itself", rate_text(section["flips"])))
+    overhead = as_object(delay.get("overhead_s"))
+    p95, half = number(overhead.get("p95")), number(overhead.get("median"))
+    if p95 is not None and half is not None:
+        rows.append(("overhead", f"p95 {p95 * 1000:.1f} ms, median {half * 1000:.1f} ms, n {overhead['n']}"))
+    return rows
+
+
+def _difference(compared: JsonObject) -> str:
+    found = as_object(compared["difference"])
+    b, c, n = [int(number(compared.get(name)) or 0) for name in ("b", "c", "n")]
+    return f"{(b - c) / n:+.3f} [{number(found['lo']):+.3f}, {number(found['hi']):+.3f}] ({b} − {c})/{n}"
+
+
+def _number(value: Json) -> str:
+    found = number(value)
+    return "–" if found is None else f"{found:.3f}"
+
+
+def cells_table(section: JsonObject) -> list[str]:
+    """Return severity × direct or jailbroken: what was flagged, and what was answered without and with the guard."""
+    rows: list[tuple[str, ...]] = []
+    for name, value in as_object(section["cells"]).items():
+        cell = as_object(value)
+        seen = _seen(as_object(cell["contamination"]))
+        rows.append(
+            (
+                name,
+                str(cell["planned"]),
+                rate_text(cell["flagged"]),
+                rate_text(cell["answered_alone"]),
+                rate_text(cell["answered_behind"]),
+                seen,
+            )
+        )
+    return layout(("cell", "n", "flagged", "answered alone", "answered behind guard", "training"), rows)
+
+
+def _seen(kinds: Mapping[str, Json]) -> str:
+    words = {"clean": "clean", "unknown": "unknown"}
+    return ", ".join([words.get(kind, f"seen in training ({kind})") for kind in kinds])
+
+
+def _texts(value: Json) -> list[str]:
+    return [str(one) for one in value] if isinstance(value, list) else []

@@ -1,0 +1,248 @@
+"""A run from its folder to its end: write manifest and plan, open the servers, make the trials, close the journal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import httpx
+
+from evals.attempts import Caller
+from evals.client import Address, number, open_local, open_proxy
+from evals.datasets.load import hash_file
+from evals.fake import FakeModel
+from evals.folder import RunFolder, make_run_id, to_lines, write_file, write_json
+from evals.journal import Entry, JournalFile, JsonObject, now_text
+from evals.limit import Limiter, fixed
+from evals.manifest import Manifest, describe_environment, differences, read_manifest, write_manifest
+from evals.plan import FORMAT_VERSION, PlannedTrial, read_plan, to_rows
+from evals.prepare import Prepared
+from evals.recorded import Recorded
+from evals.replay import Counts, Ending, Runner, snapshot, tick
+from evals.serving import App, serve
+from evals.state import counting_lines, remaining
+from evals.statistics.jsonable import to_json
+from evals.trials import Sender
+from evals.writer import Writer
+from supervisors.errors import ConfigError, StoreError
+
+LOCAL_SLOTS = 2
+"""Requests the local model answers at a time; more would only wait inside their deadline."""
+_POOL = 256
+
+
+def create(prepared: Prepared, path: Path, argv: Sequence[str]) -> RunFolder:
+    """Write plan and manifest of a new run; the manifest last, so that a folder with one is whole.
+
+    Raises:
+        StoreError: the disk does not take them.
+    """
+    folder = RunFolder(path)
+    folder.make()
+    write_file(folder.plan, to_lines(to_rows(prepared.plan)))
+    options = {one.name: to_json(getattr(prepared.options, one.name)) for one in fields(prepared.options)}
+    write_manifest(
+        folder,
+        Manifest(
+            format_version=FORMAT_VERSION,
+            run_id=make_run_id(),
+            started=now_text(),
+            origin=prepared.options.origin,
+            argv=argv,
+            identity=prepared.identity,
+            options=options,
+            labels={
+                "target": prepared.target.label,
+                "guard": prepared.guard.name,
+                "exhaustive": "yes" if prepared.guard.exhaustive else "no",
+                "self_judge": prepared.guard.self_judge or "",
+            },
+            policy=prepared.guard.text,
+            lock={name: asdict(entry) for name, entry in prepared.lock.items()},
+            plan_sha256=hash_file(folder.plan),
+            planned=len(prepared.plan),
+            environment=describe_environment(),
+            tags=prepared.options.tags,
+        ),
+    )
+    return folder
+
+
+def check_same(folder: RunFolder, prepared: Prepared) -> None:
+    """Refuse to continue a run that was another one, field by field (H-116).
+
+    Raises:
+        ConfigError: what differs.
+    """
+    found = list(differences(read_manifest(folder).identity, prepared.identity))
+    if found:
+        lines = "\n  ".join(found)
+        msg = f"{folder.path} is another run:\n  {lines}\nuse another --run-name, or --force-new to start anew"
+        raise ConfigError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What the caller of a run wants to see.
+
+    Args:
+        show: gets the state of the run now and then.
+        started: gets the runner, to interrupt it.
+        every_s: seconds between two calls of `show`.
+    """
+
+    show: Callable[[JsonObject], None] = lambda _: None
+    started: Callable[[Runner], None] = lambda _: None
+    every_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What the parts of a run share."""
+
+    folder: RunFolder
+    prepared: Prepared
+    environ: Mapping[str, str]
+    hooks: Hooks
+    writer: Writer
+
+
+async def carry_out(folder: RunFolder, prepared: Prepared, environ: Mapping[str, str], hooks: Hooks) -> Ending:
+    """Start or continue a run and return how it ended; every result is on disk then.
+
+    Raises:
+        StoreError: the folder is in use, corrupt, or cannot be written.
+        ConfigError: the target or the proxy cannot be started.
+    """
+    with folder.locked() as taken:
+        if hash_file(folder.plan) != read_manifest(folder).plan_sha256:
+            msg = f"{folder.plan} is not the plan the run was started with; `evals verify` says more"
+            raise StoreError(msg)
+        journal = JournalFile(folder.journal)
+        try:
+            writer = Writer(journal, folder, keep_texts=not prepared.options.hash_only)
+            run = _Run(folder, prepared, environ, hooks, writer)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(writer.run())
+                try:
+                    return await _carry_out(run, journal, taken)
+                finally:
+                    await writer.close()
+        except* (ConfigError, StoreError) as failures:
+            raise failures.exceptions[0] from failures
+        finally:
+            journal.close()
+
+
+async def _carry_out(run: _Run, journal: JournalFile, taken: str | None) -> Ending:
+    counted = counting_lines(journal.lines)
+    todo = remaining(read_plan(run.folder.plan), counted)
+    await run.writer.put(*_opening(run.folder, journal, taken))
+    spent = [number(line.get("cost_usd")) or 0.0 for line in journal.lines if line.get("type") == "trial"]
+    counts = Counts(len(todo), cost=sum(spent))
+    ending: Ending = await _make(run, counts, todo) if todo else "done"
+    if ending in ("interrupted", "budget"):
+        await run.writer.put(Entry("interrupt" if ending == "interrupted" else "budget_stop", {"done": counts.done}))
+    await run.writer.put(Entry("run_end", {"ending": ending, "done": counts.done, "errors": counts.errors}))
+    return ending
+
+
+def _opening(folder: RunFolder, journal: JournalFile, taken: str | None) -> list[Entry]:
+    proof: JsonObject = {"manifest_sha256": hash_file(folder.manifest), "plan_sha256": hash_file(folder.plan)}
+    entries = [Entry("resume" if journal.lines else "run_start", proof)]
+    if journal.torn_bytes:
+        entries.append(Entry("note", {"text": f"an incomplete last line of {journal.torn_bytes} bytes was cut off"}))
+    if taken is not None:
+        entries.append(Entry("note", {"text": taken}))
+    return entries
+
+
+async def _make(run: _Run, counts: Counts, todo: Sequence[PlannedTrial]) -> Ending:
+    options = run.prepared.options
+    limits = httpx.Limits(max_connections=_POOL, max_keepalive_connections=_POOL)
+    async with (
+        httpx.AsyncClient(timeout=options.timeout_s, limits=limits, trust_env=False) as client,
+        _addresses(run) as addresses,
+    ):
+        caller = Caller(client, options.max_retries)
+        sender = Sender(
+            caller=caller,
+            addresses=addresses,
+            items=run.prepared.items,
+            guard=run.prepared.guard,
+            composition=options.composition,
+            sampling=options.sampling,
+            price=run.prepared.target.price,
+        )
+        runner = Runner(sender.send, run.writer, _limiter(run.prepared), options.limits, counts)
+        caller.overloaded = runner.overloaded
+        run.hooks.started(runner)
+        async with asyncio.TaskGroup() as group:
+            showing = group.create_task(tick(runner, _show(run), run.hooks.every_s))
+            try:
+                return await runner.run(todo)
+            finally:
+                showing.cancel()
+                _show(run)(snapshot(runner))
+
+
+def _show(run: _Run) -> Callable[[JsonObject], None]:
+    def show(state: JsonObject) -> None:
+        write_json(run.folder.progress, state)
+        run.hooks.show(state)
+
+    return show
+
+
+def _limiter(prepared: Prepared) -> Limiter:
+    wanted = prepared.options.concurrency
+    if wanted is not None:
+        return fixed(wanted)
+    return fixed(LOCAL_SLOTS) if prepared.target.kind == "local" and prepared.options.arms is None else Limiter()
+
+
+@asynccontextmanager
+async def _addresses(run: _Run) -> AsyncGenerator[Mapping[str, Address]]:
+    """Start what the arms of the plan need; yields arm → address."""
+    prepared, options = run.prepared, run.prepared.options
+    arms = {trial.arm for trial in prepared.plan}
+    async with AsyncExitStack() as stack:
+        target = Address("http://127.0.0.1:9/v1")
+        if arms & {"observed", "direct"} or ("enforced" in arms and options.proxy is None):
+            target = await stack.enter_async_context(_open_target(run))
+        found: dict[str, Address] = {"direct": target}
+        if options.proxy is not None:
+            key = run.environ.get(options.proxy_key_env) if options.proxy_key_env else None
+            found |= dict.fromkeys(("enforced", "check"), Address(f"{options.proxy.rstrip('/')}/v1", key))
+            yield found
+            return
+        models = prepared.target.models
+        for arm in sorted(arms - {"direct"}):
+            journal = run.folder.proxy_journal.with_stem(f"proxy-{arm}")
+            observe = arm == "observed"
+            served = open_proxy(prepared.guard, models, target, journal, observe=observe)
+            found[arm] = await stack.enter_async_context(served)
+        yield found
+
+
+@asynccontextmanager
+async def _open_target(run: _Run) -> AsyncGenerator[Address]:
+    target, key_name = run.prepared.target, run.prepared.options.api_key_env
+    app: App
+    match target.kind:
+        case "url":
+            yield Address(str(target.base_url), run.environ.get(key_name) if key_name else None)
+            return
+        case "local":
+            async with open_local() as address:
+                yield address
+            return
+        case "fake":
+            app = FakeModel(target.fake)
+        case "recorded":
+            app = Recorded(target.replies)
+    async with serve(app) as url:
+        yield Address(f"{url}/v1")

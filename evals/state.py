@@ -1,0 +1,59 @@
+"""What a journal says about a plan: which trials are done, and what the counting line of each is (H-115)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from evals.journal import JsonObject
+from evals.plan import PlannedTrial
+
+_FINAL = frozenset({"ok", "skipped"})
+
+
+def counting_lines(lines: Iterable[JsonObject]) -> Mapping[str, JsonObject]:
+    """Return the line that counts for each trial key: the newest, but an error never replaces an ok."""
+    found: dict[str, JsonObject] = {}
+    for line in lines:
+        if line.get("type") != "trial":
+            continue
+        key = str(line.get("trial_key"))
+        before = found.get(key)
+        if before is None or before.get("status") != "ok" or line.get("status") == "ok":
+            found[key] = line
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is.
+
+    Args:
+        planned: trials.
+        ok, errors, skipped: by the counting lines.
+        missing: planned and without a line.
+    """
+
+    planned: int
+    ok: int
+    errors: int
+    skipped: int
+    missing: int
+
+    @property
+    def complete(self) -> bool:
+        """Say whether every trial is done without error."""
+        return self.errors == 0 and self.missing == 0
+
+
+def progress_of(plan: Sequence[PlannedTrial], counted: Mapping[str, JsonObject]) -> Progress:
+    """Count the states of the planned trials."""
+    states = [str(counted[trial.trial_key]["status"]) if trial.trial_key in counted else "missing" for trial in plan]
+    return Progress(
+        len(plan), states.count("ok"), states.count("error"), states.count("skipped"), states.count("missing")
+    )
+
+
+def remaining(plan: Sequence[PlannedTrial], counted: Mapping[str, JsonObject]) -> list[PlannedTrial]:
+    """Return what is still to be done: missing trials and those that ended in an error, in plan order."""
+    return [trial for trial in plan if counted.get(trial.trial_key, {}).get("status") not in _FINAL]

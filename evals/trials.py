@@ -1,0 +1,316 @@
+"""One planned trial becomes one finished one: the call, the proxy's record, the behaviour, the line (H-106)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from evals.attempts import Answered, Called, Caller, as_object, get_record
+from evals.client import Action, Address, GateDecision, Guard, decide_again, number, objects, redact_reply
+from evals.journal import Entry, JsonObject
+from evals.plan import PlannedTrial, messages_of
+from evals.statistics.jsonable import Json
+from evals.targets import Price, Sampling
+from evals.types import Item, Message, sha256_text
+from supervisors.refusal import AnswerKind, behaviour_of
+from supervisors.types import Kind, Segment, Stage
+
+BEHAVIOUR_RULE = "answer-kind-1"
+"""Rule that sets a trial's behaviour: `supervisors.refusal.behaviour_of`."""
+_BEHAVIOURS: Mapping[AnswerKind, str] = {
+    AnswerKind.ANSWERS: "complied",
+    AnswerKind.HEDGES: "hedged",
+    AnswerKind.REFUSES: "refused",
+    AnswerKind.EMPTY: "empty",
+    AnswerKind.TIE: "unknown",
+    AnswerKind.UNKNOWN: "unknown",
+}
+_RECORD_WAIT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A finished trial on its way to the disk.
+
+    Args:
+        fields: of its line.
+        texts: to store beside it.
+        attempts: lines of failed attempts, written before it.
+        auth_failed: the server refused the key: no trial after it can do better.
+    """
+
+    fields: JsonObject
+    texts: tuple[str, ...] = ()
+    attempts: tuple[Entry, ...] = ()
+    auth_failed: bool = False
+
+    @property
+    def status(self) -> str:
+        """Return ok, error or skipped."""
+        return str(self.fields["status"])
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Sends trials.
+
+    Args:
+        caller: calls with retries.
+        addresses: arm → where it is sent.
+        items: item id → item.
+        guard: supervision, to decide again from recorded verdicts.
+        composition: rule for all items, None takes each item's own.
+        sampling: how the model is asked.
+        price: of the target, None when unknown.
+    """
+
+    caller: Caller
+    addresses: Mapping[str, Address]
+    items: Mapping[str, Item]
+    guard: Guard
+    composition: str | None
+    sampling: Sampling
+    price: Price | None
+
+    async def send(self, planned: PlannedTrial) -> Finished:
+        """Make one trial; a failing server gives a trial of status error, never an exception."""
+        if planned.skip is not None:
+            return Finished(outline(planned, "skipped", "unsupported", planned.skip))
+        messages = messages_of(self.items[planned.item_id], self.composition, self.sampling.system)
+        address = self.addresses[planned.arm]
+        prompt_text = [message.content for message in messages]
+        if planned.arm == "check":
+            body: JsonObject = {"messages": [dict(message.to_wire()) for message in messages], "model": planned.target}
+            if messages[-1].role == "assistant":
+                body = {**body, "messages": _wire(messages[:-1]), "reply": dict(messages[-1].to_wire())}
+                body["stage"] = "output"
+            called = await self.caller.post(address, "/guardrails/check", body)
+        else:
+            body = {"model": planned.target, "messages": _wire(messages), **self.sampling.to_body()}
+            called = await self.caller.post(address, "/chat/completions", body)
+        finished = await self._finish(planned, called, address)
+        attempts = tuple([_attempt_line(planned, called, index) for index in range(len(called.failed))])
+        return replace(finished, attempts=attempts, texts=(*finished.texts, *prompt_text))
+
+    async def _finish(self, planned: PlannedTrial, called: Called, address: Address) -> Finished:
+        answer = called.answer
+        if answer is None:
+            return Finished(outline(planned, "error", called.failed[-1].kind, None) | _tries(called))
+        if answer.status != 200 and not answer.judged:
+            detail = str(as_object(answer.body.get("error")).get("code") or "")
+            basis = outline(planned, "error", f"status_{answer.status}", detail or None)
+            return Finished(basis | _tries(called), auth_failed=answer.status in (401, 403))
+        record: JsonObject = {}
+        record_id = answer.headers.get("x-guardrail-id") or _text(answer.body.get("id"), when=planned.arm == "check")
+        if planned.arm != "direct":
+            found = (
+                await get_record(self.caller.client, address, record_id or "", _RECORD_WAIT_S) if record_id else None
+            )
+            if found is None:
+                return Finished(outline(planned, "error", "no_record", record_id) | _tries(called))
+            record = found
+        return self._describe(planned, called, answer, record)
+
+    def _describe(self, planned: PlannedTrial, called: Called, answer: Answered, record: JsonObject) -> Finished:
+        made = self._gate(planned, record)
+        fields = outline(planned, "ok", None, None) | _tries(called)
+        texts: list[str] = []
+        if planned.arm != "check" and answer.status == 200:
+            described, texts = describe_answer(answer.body)
+            fields |= described
+        if made is not None:
+            fields |= _gate_fields(made)
+            if made.action == "redact" and texts and planned.arm == "observed":
+                behind = redact_reply(texts[0], made.spans)
+                fields["behind"] = None if behind is None else _described_text(behind)
+                texts += [] if behind is None else [behind]
+        fields["record_id"] = record.get("id")
+        fields["verdicts"] = [_verdict_row(row) for row in objects(record.get("verdicts"))]
+        fields["latency"] = _latency(called, answer, record, made)
+        fields["cost_usd"] = self._cost(planned, fields)
+        return Finished(fields, tuple(texts))
+
+    def _gate(self, planned: PlannedTrial, record: JsonObject) -> GateDecision | None:
+        match planned.arm:
+            case "observed" | "check":
+                return decide_again(self.guard.plan(planned.target), record)
+            case "enforced":
+                return read_gate(record)
+            case "direct":
+                return None
+
+    def _cost(self, planned: PlannedTrial, fields: JsonObject) -> float | None:
+        if planned.arm == "check":
+            return 0.0
+        usage = as_object(fields.get("usage"))
+        tokens_in, tokens_out = number(usage.get("prompt_tokens")), number(usage.get("completion_tokens"))
+        if self.price is None or tokens_in is None or tokens_out is None:
+            return 0.0 if fields.get("blocked") and fields.get("answer") is None else None
+        return self.price.cost(int(tokens_in), int(tokens_out))
+
+
+def _wire(messages: Sequence[Message]) -> list[Json]:
+    return [dict(message.to_wire()) for message in messages]
+
+
+def _text(value: Json, *, when: bool) -> str | None:
+    return value if when and isinstance(value, str) else None
+
+
+def outline(planned: PlannedTrial, status: str, cause: str | None, detail: str | None) -> JsonObject:
+    """Return the members every trial line has."""
+    return {
+        "trial_key": planned.trial_key,
+        "status": status,
+        "cause": cause,
+        "detail": detail,
+        "answer": None,
+        "reasoning": None,
+        "behaviour": None,
+        "record_id": None,
+        "verdicts": [],
+        "gate": None,
+        "gate_stage": None,
+        "flagged": None,
+        "blocked": None,
+        "redacted": None,
+        "behind": None,
+        "usage": None,
+        "cost_usd": None,
+        "latency": None,
+        "cached": False,
+        "served_model": None,
+        "attempts": 0,
+        "rendered_prompt_sha256": planned.prompt_sha256 or None,
+    }
+
+
+def _tries(called: Called) -> JsonObject:
+    answered = called.answer is not None and (not called.failed or called.failed[-1].delay_s is not None)
+    return {"attempts": len(called.failed) + answered}
+
+
+def _attempt_line(planned: PlannedTrial, called: Called, index: int) -> Entry:
+    failed = called.failed[index]
+    return Entry(
+        "attempt",
+        {
+            "trial_key": planned.trial_key,
+            "attempt": index + 1,
+            "kind": failed.kind,
+            "status": failed.status,
+            "delay_s": None if failed.delay_s is None else round(failed.delay_s, 3),
+        },
+    )
+
+
+def describe_answer(body: JsonObject) -> tuple[JsonObject, list[str]]:
+    """Return the members of a line that say what the model did, and the texts they refer to; answer text first."""
+    choices = objects(body.get("choices"))
+    choice = choices[0] if choices else {}
+    message = as_object(choice.get("message"))
+    content, refusal = _string(message.get("content")), _string(message.get("refusal"))
+    reasoning = _string(message.get("reasoning_content")) or _string(message.get("reasoning"))
+    calls = objects(message.get("tool_calls"))
+    finish = choice.get("finish_reason")
+    fields: JsonObject = {
+        "answer": {
+            **_described_text(content or refusal),
+            "finish_reason": finish,
+            "channels": {"content": len(content), "refusal": len(refusal), "reasoning": len(reasoning)},
+            "refusal_field": bool(refusal),
+            "tool_calls": len(calls),
+        },
+        "reasoning": _described_text(reasoning) if reasoning else None,
+        "behaviour": _behaviour(content, refusal, reasoning, finish, acted=bool(calls)),
+        "usage": body.get("usage") if isinstance(body.get("usage"), dict) else None,
+        "served_model": body.get("model") if isinstance(body.get("model"), str) else None,
+    }
+    return fields, [content or refusal, *([reasoning] if reasoning else [])]
+
+
+def _described_text(text: str) -> JsonObject:
+    return {"sha256": sha256_text(text), "chars": len(text)}
+
+
+def _string(value: Json) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _behaviour(content: str, refusal: str, reasoning: str, finish: Json, *, acted: bool) -> JsonObject:
+    parts: tuple[tuple[Kind, str], ...] = (("text", content), ("refusal", refusal), ("reasoning", reasoning))
+    segments = [Segment("", "assistant", kind, text) for kind, text in parts if text]
+    seen = behaviour_of(segments)
+    kind = _BEHAVIOURS[seen.kind]
+    if acted and seen.kind is AnswerKind.EMPTY:
+        kind = "tool_call"
+    filtered = finish == "content_filter"
+    return {
+        "kind": "refused" if filtered else kind,
+        "channel": seen.channel,
+        "rule": BEHAVIOUR_RULE,
+        "truncated": finish == "length",
+        "provider_block": filtered,
+    }
+
+
+_ACTIONS: tuple[Action, ...] = ("pass", "flag", "redact", "block")
+
+
+def read_gate(record: JsonObject) -> GateDecision:
+    """Return what the enforcing proxy did, from its own record."""
+    rows = [row for row in objects(record.get("decisions")) if row.get("mode") == "enforce"]
+    made = GateDecision("pass", seconds=sum([number(row.get("seconds")) or 0.0 for row in rows]))
+    for row in rows:
+        unknown = row.get("label") == "unknown" and row.get("cause") != "skipped"
+        made = replace(made, flagged=made.flagged or bool(row.get("flagged")), unknown=made.unknown or unknown)
+        action = next(word for word in _ACTIONS if word == row.get("action"))
+        if _ACTIONS.index(action) > _ACTIONS.index(made.action):
+            stage: Stage = "input" if row.get("stage") == "input" else "output"
+            reason = row.get("reason")
+            made = replace(
+                made,
+                action=action,
+                stage=stage if action in ("redact", "block") else None,
+                reason=reason if isinstance(reason, str) else None,
+            )
+    return made
+
+
+def _gate_fields(made: GateDecision) -> JsonObject:
+    """Return gate, flagged, blocked and redacted: four facts, none derived from another's absence."""
+    if made.action == "block":
+        gate = "closed_on_unknown" if made.reason == "unknown" else f"block_{made.stage}"
+    elif made.action == "redact":
+        gate = "redact"
+    elif made.unknown and not made.flagged:
+        gate = "open_on_unknown"
+    else:
+        gate = made.action
+    return {
+        "gate": gate,
+        "gate_stage": made.stage,
+        "flagged": made.flagged,
+        "blocked": made.action == "block",
+        "redacted": made.action == "redact",
+    }
+
+
+_KEPT = ("supervisor", "stage", "label", "cause", "detail", "score", "categories", "transform", "cached", "cost")
+
+
+def _verdict_row(row: JsonObject) -> JsonObject:
+    kept: JsonObject = {name: row.get(name) for name in _KEPT}
+    kept["seconds"] = row.get("seconds")
+    return kept
+
+
+def _latency(called: Called, answer: Answered, record: JsonObject, made: GateDecision | None) -> JsonObject:
+    call = as_object(record.get("upstream_call"))
+    return {
+        "service_s": round(answer.service_s, 6),
+        "retry_s": round(called.retry_s, 6),
+        "first_token_s": call.get("first_token_s"),
+        "overhead_s": record.get("overhead_s"),
+        "guard_s": None if made is None else round(made.seconds, 6),
+    }
