@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from proxy.wire.body import parse_body, refuse_forbidden, take_bool, take_guardrails
 from proxy.wire.errors import RequestError
+from proxy.wire.segments import as_list
 
 DEPTH = 64
 QUICK = (Phase.explicit, Phase.reuse, Phase.generate)
@@ -53,7 +54,7 @@ def reference(raw: bytes) -> Any:
 def children(value: Any) -> list[Any] | None:
     if isinstance(value, dict):
         return list(cast("dict[str, Any]", value).values())
-    return cast("list[Any]", value) if isinstance(value, list) else None
+    return as_list(value)
 
 
 def depth(value: Any) -> int:
