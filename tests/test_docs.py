@@ -219,7 +219,7 @@ def test_every_route_is_documented() -> None:
     gateway = Gateway(parse_config("upstreams: {main: {base_url: http://127.0.0.1:1/v1}}", {}))
     served = {str(getattr(route, "path", "")) for route in create_admin(gateway).routes}
     routes = {path for path in ADAPTERS if path.startswith("/v1/")} | {
-        path.split("{")[0].rstrip("/") for path in served
+        path.split("{")[0].rstrip("/") for path in served if not path.startswith("/docs/")
     }
     text = everything()
     assert [route for route in sorted(routes) if f"`{route}`" not in text] == []
