@@ -1,0 +1,300 @@
+"""Offer a text in the forms in which something may hide in it (guarding §2), each with a way back to the raw text.
+
+`find_variants` is what text-searching supervisors use; `decoded_spans` is what supervisors with a model append to the
+text they judge. Nothing is computed before it is read: a plain text costs a few microseconds.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+from supervisors.decoding import Run, find_escapes, find_runs
+from supervisors.norm import find_alnum, map_norm, normalize, squash, unleet
+from supervisors.offsets import Offsets, Piece, Place, index_pieces, replace_pieces
+
+Variant = Literal["raw", "norm", "squash", "leet", "tags", "base64", "hex", "url", "html", "escape", "rot13", "reverse"]
+
+FOLDINGS: tuple[Variant, ...] = ("raw", "norm", "squash", "leet", "rot13", "reverse")
+DECODINGS: tuple[Variant, ...] = ("tags", "base64", "hex", "url", "html", "escape")
+VARIANTS: tuple[Variant, ...] = (*FOLDINGS, *DECODINGS)
+
+MAX_DEPTH = 2
+"""Decodings on top of each other: base64 of base64 is read, a third layer is not."""
+
+MAX_SPANS = 256
+MAX_DECODED_CHARS = 1 << 20
+MAX_ESCAPES = 16_384
+"""Bounds of one request (G-08). Base64 and hex runs are not counted when they do not decode to text: trying them is
+linear in the input, and a log of hashes is not an attack. Escapes are: a page has thousands of entities, not more."""
+
+_ESCAPES: frozenset[Variant] = frozenset({"tags", "url", "html", "escape"})
+_NEAR = 32
+"""Characters between two escapes up to which they belong to one decoded span."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Count what decoding has produced, so that a bound holds for a request of many segments (G-08).
+
+    Args:
+        spans: decoded spans kept.
+        chars: characters decoded.
+        escapes: stretches of escapes replaced.
+    """
+
+    spans: int = 0
+    chars: int = 0
+    escapes: int = 0
+
+    @property
+    def exhausted(self) -> bool:
+        """Say whether a bound was passed."""
+        return self.spans > MAX_SPANS or self.chars > MAX_DECODED_CHARS or self.escapes > MAX_ESCAPES
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What an encoded stretch ``text[start:end]`` of the raw text says.
+
+    Args:
+        start: first character of the whole encoded run.
+        end: one past its last.
+        text: the decoded text.
+        chain: decodings from the outside in, e.g. ``base64>base64``.
+    """
+
+    start: int
+    end: int
+    text: str
+    chain: str
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A text to search: the raw text itself or what a decoding made of it, with its foldings.
+
+    Args:
+        text: what is searched.
+        chain: decodings that led here, outermost first; empty for the raw text.
+        origin: the layer it was decoded from, None for the raw text.
+        run: where in `origin` the encoded run is, when the text is a run decoded on its own.
+        offsets: map to `origin`, when escapes were replaced in place.
+        pieces: those escapes.
+    """
+
+    text: str
+    chain: tuple[Variant, ...] = ()
+    origin: Layer | None = None
+    run: Place | None = None
+    offsets: Offsets = field(default_factory=Offsets)
+    pieces: tuple[Piece, ...] = ()
+
+    @cached_property
+    def norm(self) -> str:
+        """Return the `norm` variant."""
+        return normalize(self.text)
+
+    @cached_property
+    def cased(self) -> str:
+        """Return `norm` without its case folding, for patterns that depend on case."""
+        return normalize(self.text, fold_case=False)
+
+    @cached_property
+    def squash(self) -> str:
+        """Return `norm` without anything that is not a letter or digit."""
+        return squash(self.norm)
+
+    @cached_property
+    def unleeted(self) -> str:
+        """Return `norm` with digits and signs read as letters, same length."""
+        return unleet(self.norm)
+
+    @cached_property
+    def leet(self) -> str:
+        """Return `unleeted` without anything that is not a letter or digit."""
+        return squash(self.unleeted)
+
+    @cached_property
+    def rot13(self) -> str:
+        """Return `norm` with every ASCII letter moved by thirteen."""
+        return codecs.encode(self.norm, "rot13")
+
+    @cached_property
+    def reverse(self) -> str:
+        """Return `norm` from its end to its beginning."""
+        return self.norm[::-1]
+
+    @cached_property
+    def _norm_offsets(self) -> Offsets:
+        return map_norm(self.text)
+
+    @cached_property
+    def _squash_offsets(self) -> Sequence[int]:
+        return find_alnum(self.norm)
+
+    @cached_property
+    def _leet_offsets(self) -> Sequence[int]:
+        return find_alnum(self.unleeted)
+
+    def place_in_norm(self, variant: Variant, start: int, end: int) -> Place:
+        """Return where ``squash``, ``leet``, ``reverse``, ``rot13`` or ``norm`` ``[start:end]`` lies in `norm`."""
+        match variant:
+            case "squash":
+                return Place(self._squash_offsets[start], self._squash_offsets[end - 1] + 1)
+            case "leet":
+                return Place(self._leet_offsets[start], self._leet_offsets[end - 1] + 1)
+            case "reverse":
+                return Place(len(self.norm) - end, len(self.norm) - start)
+            case _:
+                return Place(start, end)
+
+    def locate(self, variant: Variant, start: int, end: int) -> Place:
+        """Return the range of the raw text that ``variant[start:end]`` of this layer comes from.
+
+        Args:
+            variant: ``raw`` for `text` itself, or one of the foldings; `cased` has the offsets of ``norm``.
+            start: first character, in the variant.
+            end: one past the last; the range is not empty.
+        """
+        place = Place(start, end)
+        if variant != "raw":
+            place = self._norm_offsets.locate(*self.place_in_norm(variant, start, end))
+        if self.origin is None:
+            return place
+        inner = self.run or self.offsets.locate(*place)
+        return self.origin.locate("raw", *inner)
+
+    def is_touched_by(self, places: Iterable[Piece | Run]) -> bool:
+        """Say whether some range of `text` holds anything that the layer it was decoded from does not show."""
+        if not self.pieces:
+            return True
+        outs, out_ends = self.offsets.outs, self.offsets.out_ends
+        i = 0
+        for place in places:
+            while i < len(outs) and out_ends[i] <= place.start:
+                i += 1
+            if i < len(outs) and outs[i] < place.end:
+                return True
+        return False
+
+    def spans(self) -> Iterator[Decoded]:
+        """Return what this decoding says, each stretch with its place in the raw text."""
+        origin = self.origin
+        if origin is None:
+            return
+        chain = ">".join(self.chain)
+        if self.run is not None:
+            yield Decoded(*origin.locate("raw", *self.run), self.text, chain)
+            return
+        for (start, end), group in _group(self.pieces, origin.text):
+            near = [Piece(piece.start - start, piece.end - start, piece.text) for piece in group]
+            yield Decoded(*origin.locate("raw", start, end), replace_pieces(origin.text[start:end], near), chain)
+
+
+@dataclass(frozen=True, slots=True)
+class Variants:
+    """A text in its variants.
+
+    Args:
+        layers: the raw text first, then what its decodings say, depth 1 before depth 2.
+        over_limit: decodings that were cut short by a bound; their variant is incomplete.
+        usage: what was decoded so far, including what was handed in.
+    """
+
+    layers: tuple[Layer, ...]
+    over_limit: tuple[Variant, ...]
+    usage: Usage
+
+    @property
+    def raw(self) -> Layer:
+        """Return the layer of the text as sent."""
+        return self.layers[0]
+
+
+_NOTHING_USED = Usage()
+
+
+def find_variants(text: str, which: Collection[Variant] = VARIANTS, usage: Usage = _NOTHING_USED) -> Variants:
+    """Return the variants of a text.
+
+    Args:
+        text: the text as sent.
+        which: decodings to try; foldings are attributes of every layer and cost nothing until read.
+        usage: what other texts of the same request used of the bounds.
+    """
+    level = [Layer(text)]
+    layers = list(level)
+    over_limit: list[Variant] = []
+    kinds: list[Variant] = [kind for kind in DECODINGS if kind in which]
+    for _ in range(MAX_DEPTH):
+        below: list[Layer] = []
+        for layer in level:
+            for kind in kinds:
+                found = _decode_escapes(layer, kind, usage) if kind in _ESCAPES else _decode_runs(layer, kind, usage)
+                if found is None:
+                    continue
+                below += found.layers
+                usage = found.usage
+                if found.usage.exhausted and kind not in over_limit:
+                    over_limit.append(kind)
+        layers += below
+        level = below
+    return Variants(tuple(layers), tuple(over_limit), usage)
+
+
+def decoded_spans(text: str) -> tuple[Decoded, ...]:
+    """Return what the encoded stretches of a text say, outermost decodings first.
+
+    Bounds are those of G-08; a caller that must know whether one was hit uses `find_variants` and its ``over_limit``.
+    """
+    return tuple([decoded for layer in find_variants(text, DECODINGS).layers[1:] for decoded in layer.spans()])
+
+
+class _Found(NamedTuple):
+    layers: list[Layer]
+    usage: Usage
+
+
+def _decode_runs(layer: Layer, kind: Variant, usage: Usage) -> _Found | None:
+    layers: list[Layer] = []
+    for run in find_runs(kind, layer.text):
+        if layer.is_touched_by([run]):
+            usage = replace(usage, spans=usage.spans + 1, chars=usage.chars + len(run.text))
+            if usage.exhausted:
+                return _Found(layers, usage)
+            layers.append(Layer(run.text, (*layer.chain, kind), layer, run=Place(run.start, run.end)))
+    return _Found(layers, usage) if layers else None
+
+
+def _decode_escapes(layer: Layer, kind: Variant, usage: Usage) -> _Found | None:
+    left = MAX_ESCAPES - usage.escapes
+    pieces = find_escapes(kind, layer.text, left + 1)
+    if not pieces or not layer.is_touched_by(pieces):
+        return None
+    usage = Usage(
+        usage.spans + 1, usage.chars + sum([len(piece.text) for piece in pieces]), usage.escapes + len(pieces)
+    )
+    if usage.exhausted:
+        return _Found([], usage)
+    text = replace_pieces(layer.text, pieces)
+    return _Found([Layer(text, (*layer.chain, kind), layer, offsets=index_pieces(pieces), pieces=pieces)], usage)
+
+
+def _group(pieces: Sequence[Piece], text: str) -> Iterator[tuple[Place, Sequence[Piece]]]:
+    """Join escapes that stand near each other, and widen each group to whole words."""
+    cuts = [i for i, (left, right) in enumerate(pairwise(pieces), 1) if right.start - left.end > _NEAR]
+    if len(cuts) >= MAX_SPANS:
+        cuts = []
+    for first, last in pairwise([0, *cuts, len(pieces)]):
+        group = pieces[first:last]
+        start, end = group[0].start, group[-1].end
+        while start > 0 and group[0].start - start < _NEAR // 2 and not text[start - 1].isspace():
+            start -= 1
+        while end < len(text) and end - group[-1].end < _NEAR // 2 and not text[end].isspace():
+            end += 1
+        yield Place(start, end), group
