@@ -20,9 +20,11 @@ from typing import Any, Literal, cast
 import yaml
 from pydantic import ValidationError
 
+from evals.contamination import has_embedded
+from evals.fingerprint import to_plain
 from evals.journal import JsonObject, sha256_json
 from evals.serving import serve
-from evals.statistics.jsonable import Json, to_json
+from evals.statistics.jsonable import Json
 from proxy.app import create_app
 from proxy.config import Config, KeyConfig, UpstreamConfig, parse_config
 from proxy.local import LocalSettings, find_weights, start_local
@@ -30,9 +32,11 @@ from proxy.plan import Plan, Planner, Request, StagePlan
 from proxy.policy import Policy, ScopePolicy, StagePolicy, UnknownPolicy
 from proxy.redact import RedactionImpossible, redact_body
 from proxy.stages import StageResult, conclude
+from supervisors.embedded.guard import shipped_weights
 from supervisors.errors import ConfigError, StoreError
 from supervisors.plugins import flatten_errors
 from supervisors.secret import Secret
+from supervisors.self_judge import SelfJudge
 from supervisors.types import Assessment, Cause, Label, Scope, Span, Stage, Supervisor, Verdict
 
 CHAT_ROUTE = "/v1/chat/completions"
@@ -74,6 +78,14 @@ class Guard:
         """Say whether every stage asks everybody (H-134)."""
         stages = [stage for p in self.config.policies.values() for stage in (p.input, p.output)]
         return all(stage.exhaustive or len(stage.forced) + len(stage.optional) < 2 for stage in stages)
+
+    @property
+    def self_judge(self) -> str | None:
+        """Return the name of a supervisor that asks the answering model about its input, None without one."""
+        stages = [policy.input for policy in self.config.policies.values()]
+        asked = {name for stage in stages for name in (*stage.forced, *stage.optional)}
+        found = [name for name, one in self.config.supervisors.items() if isinstance(one, SelfJudge) and name in asked]
+        return found[0] if found else None
 
     def plan(self, model: str) -> Plan:
         """Return the plan of an ordinary request for a model, as the proxy merges it."""
@@ -121,15 +133,17 @@ def make_guard(name: str, config: Config, text: str = "") -> Guard:
 
 
 def _fingerprint(config: Config) -> JsonObject:
-    """Return what can change a verdict: policies, supervisors with their prompts and weights, limits, our version."""
-    dumped = cast("dict[str, Json]", config.model_dump(mode="json", include={"supervisors", "policies", "limits"}))
-    prompts = {name: _prints(supervisor) for name, supervisor in config.supervisors.items()}
-    return {**dumped, "prints": to_json(prompts), "version": version("guardrail-proxy")}
+    """Return what can change a verdict: policies, supervisors with what they have read, limits, our version.
 
-
-def _prints(supervisor: Supervisor) -> list[str]:
-    found: list[object] = [getattr(supervisor, name, None) for name in ("prompt_sha256", "fingerprint")]
-    return [value for value in found if isinstance(value, str)]
+    Not `config_version` of the proxy: that covers addresses and the journal, which are not part of an evaluation.
+    """
+    return {
+        "supervisors": to_plain(config.supervisors),
+        "policies": to_plain(config.policies),
+        "limits": to_plain(config.limits),
+        "weights": shipped_weights().header.weights_sha256 if has_embedded(config.supervisors) else None,
+        "version": version("guardrail-proxy"),
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,11 @@ from datetime import datetime
 from statistics import median
 
 from evals.attempts import as_object
+from evals.bells.coherence import summarise_coherence
 from evals.client import number, objects
-from evals.folder import RunFolder, read_json, write_json
-from evals.journal import JsonObject, read_journal, sha256_json
+from evals.datasets.load import hash_file
+from evals.folder import RunFolder, write_json
+from evals.journal import JsonObject, read_journal
 from evals.ledger import Ledger, keep_ledger
 from evals.manifest import Manifest, read_manifest
 from evals.metrics import METRICS, Outcome, count_labels, measure, measure_by, warn_if_constant, warn_if_indiscriminate
@@ -71,17 +73,29 @@ def summarise(folder: RunFolder, run: Loaded) -> JsonObject:
             "scorers": {scores.scorer_id: scores.config for scores in run.scores},
             "sections": _sections(run, rows),
             "other_scorers": {name: _sections(run, other) for name, other in by_scorer.items() if name != first},
+            "coherence": _coherence(run, rows),
             "served_models": to_json(_served(rows)),
             "warnings": to_json(_warnings(run, rows)),
         },
         "effort": _effort(run, rows),
         "proof": {
-            "manifest_sha256": sha256_json(read_json(folder.manifest)),
+            "manifest_sha256": hash_file(folder.manifest),
             "plan_sha256": run.manifest.plan_sha256,
             "journal": {"lines": len(run.lines), "head": run.lines[-1]["sha256"] if run.lines else None},
-            "scores": {scores.scorer_id: {"lines": scores.lines, "head": scores.head} for scores in run.scores},
+            "scores": {scores.scorer_id: _proof_of(folder, scores) for scores in run.scores},
         },
     }
+
+
+def _proof_of(folder: RunFolder, scores: Scores) -> JsonObject:
+    manifest = folder.scores / scores.scorer_id / "manifest.json"
+    return {"lines": scores.lines, "head": scores.head, "manifest_sha256": hash_file(manifest)}
+
+
+def _coherence(run: Loaded, rows: Sequence[Row]) -> Json:
+    """Return coherence for runs whose guard asks the answering model for its own verdict, else None."""
+    own = run.manifest.labels.get("self_judge")
+    return summarise_coherence(rows, own) if own else None
 
 
 def group_rows(rows: Sequence[Row]) -> Mapping[tuple[str, str], list[Row]]:

@@ -219,7 +219,7 @@ _RANK: Mapping[Action, int] = {"pass": 0, "flag": 1, "redact": 2, "block": 3}
 
 def judge_verdict(rule: Rule, verdict: Verdict) -> tuple[Action, Reason | None]:
     """Return what one verdict alone would lead to under its rule."""
-    if verdict.label is Label.SAFE or verdict.cause is Cause.SKIPPED:
+    if verdict.label is _SAFE or verdict.cause is Cause.SKIPPED:
         return "pass", None
     if verdict.cause is not None:
         return ("block" if rule.on_unknown.action(verdict.cause) == "block" else "flag"), "unknown"
