@@ -144,6 +144,15 @@ class Policy(BaseModel):
     output: OutputPolicy = OutputPolicy()
     on_block: BlockPolicy = BlockPolicy()
 
+    def named(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Return the supervisors named, by the setting that names them."""
+        stages: list[tuple[str, StagePolicy]] = [("input", self.input), ("output", self.output)]
+        return [
+            (f"{stage}.{how}", names)
+            for stage, settings in stages
+            for how, names in (("forced", settings.forced), ("optional", settings.optional))
+        ]
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
