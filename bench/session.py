@@ -24,6 +24,7 @@ from bench.targets import Target, fake_upstream, nginx, ours, relay
 OURS = "guardrail-proxy"
 JUDGED = "guardrail-proxy, every chunk judged"
 WINDOWS = "guardrail-proxy, windows of 1,000 characters"
+UNTUNED = "guardrail-proxy, Python's own collector settings"
 SECTIONS = ("throughput", "latency", "streams", "parts", "judges", "endurance")
 SECOND_JUDGE_MS = 30.0
 """Delay of the second-fastest judge of the panel, see `BEHAVIOURS`."""
@@ -88,11 +89,14 @@ class Session:
     def measure_throughput(self) -> None:
         """Measure requests a second and CPU time a request of everything that runs."""
         options, report = self.options, self.report
-        with ours(self.folder, self.upstream, OURS) as own:
+        with (
+            ours(self.folder, self.upstream, OURS) as own,
+            ours(self.folder, self.upstream, UNTUNED, kind="untuned") as untuned,
+        ):
             targets = [self.upstream, *self.plain, own, *self.peers]
             measure = partial(throughput.measure, upstream=self.upstream, rounds=options.rounds)
             report.throughput = measure(targets, seconds=options.seconds)
-            report.tails = measure([own], seconds=options.seconds, connections=64)
+            report.tails = measure([own, untuned], seconds=options.seconds, connections=64)
             sizes = [
                 throughput.measure_once(own, self.upstream, seconds=options.seconds, body_bytes=size).cpu_us
                 for _ in range(options.rounds)
