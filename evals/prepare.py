@@ -12,6 +12,7 @@ from evals.datasets import load_card, read_dataset
 from evals.datasets.lock import LockEntry, lock_entry
 from evals.datasets.sampling import ids_sha256
 from evals.journal import JsonObject, sha256_json
+from evals.nessie.suite import Suite, lock_of
 from evals.options import RunOptions
 from evals.plan import Design, PlannedTrial, build_plan, select
 from evals.statistics.jsonable import to_json
@@ -86,6 +87,7 @@ def prepare(options: RunOptions, environ: Mapping[str, str], guard: Guard | None
         "items_sha256": ids_sha256(chosen),
         "hash_only": options.hash_only,
         "proxy": options.proxy,
+        "suite": dict(options.suite),
     }
     return Prepared(options, target, guard, {item.item_id: item for item in chosen}, plan, lock, identity)
 
@@ -109,7 +111,23 @@ def _check_money(options: RunOptions, target: Target) -> None:
         raise ConfigError(msg)
 
 
+def suite_of(options: RunOptions) -> Suite:
+    """Return the part of the NESSiE suite that the options name."""
+    given = options.suite
+    return Suite(
+        suite=given["suite"] or None,
+        runs=int(given["runs"]),
+        seed=int(given["seed"]),
+        condition="distraction" if given["condition"] == "distraction" else "plain",
+        flatten=given["flatten"] == "yes",
+        limit=int(given["limit"]) if given["limit"] else None,
+    )
+
+
 def _load(options: RunOptions) -> tuple[tuple[Item, ...], Mapping[str, LockEntry]]:
+    if options.origin == "nessie":
+        suite = suite_of(options)
+        return tuple([item for item, _ in suite.items().values()]), lock_of(suite)
     chosen: list[Item] = []
     lock: dict[str, LockEntry] = {}
     for name in options.sets:
