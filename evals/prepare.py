@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from evals.cases import Suite, lock_of
 from evals.client import Guard, check_local, load_guard
 from evals.contamination import classify, refuse_seen
 from evals.datasets import load_card, read_dataset
 from evals.datasets.lock import LockEntry, lock_entry
 from evals.datasets.sampling import ids_sha256
 from evals.journal import JsonObject, sha256_json
-from evals.nessie.suite import Suite, lock_of
 from evals.options import RunOptions
 from evals.plan import Design, PlannedTrial, build_plan, select
 from evals.statistics.jsonable import to_json

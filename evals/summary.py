@@ -10,6 +10,7 @@ from statistics import median
 
 from evals.attempts import as_object
 from evals.bells.coherence import summarise_coherence
+from evals.cases import summarise_nessie
 from evals.client import number, objects
 from evals.datasets.load import hash_file
 from evals.folder import RunFolder, write_json
@@ -17,7 +18,6 @@ from evals.journal import JsonObject, read_journal
 from evals.ledger import Ledger, keep_ledger
 from evals.manifest import Manifest, read_manifest
 from evals.metrics import METRICS, Outcome, count_labels, measure, measure_by, warn_if_constant, warn_if_indiscriminate
-from evals.nessie.suite import summarise_nessie
 from evals.plan import PlannedTrial, read_plan
 from evals.rows import SEEN, Row, join, to_entry, to_outcome
 from evals.scoring import Scores, read_scores

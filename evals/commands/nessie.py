@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from evals.cases import DATASET
 from evals.commands.arguments import add_common, add_guard, add_running, to_options
 from evals.commands.output import Output, Subparsers
 from evals.commands.replay import start
 from evals.exits import Exit
 from evals.nessie.cases import SUITES, load_own_cases
 from evals.nessie.filling import MAX_TOKENS, check_rows
-from evals.nessie.suite import DATASET
 from evals.prepare import prepare
 from evals.statistics.jsonable import to_json
 from supervisors.errors import ConfigError

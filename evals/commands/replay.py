@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from evals.attempts import as_object
-from evals.bells.compare import compare_with_file
+from evals.cases import apply_keywords
 from evals.client import BUILTIN_POLICIES
 from evals.commands.arguments import (
     add_common,
@@ -26,10 +26,10 @@ from evals.exits import Exit
 from evals.folder import RunFolder, make_run_id
 from evals.journal import JsonObject
 from evals.judging import has_votes, score_by_stored_votes
-from evals.nessie.suite import apply_keywords
 from evals.prepare import Prepared, prepare, suite_of
 from evals.replay import Ending, Runner
 from evals.report.files import all_tables, write_report
+from evals.report.stored import compare_with_file
 from evals.rows import failing_items, join
 from evals.scoring import apply_rule
 from evals.session import Hooks, carry_out, check_same, create

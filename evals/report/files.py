@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from evals.attempts import as_object
+from evals.cases import nessie_rows
 from evals.folder import RunFolder, make_folder, to_lines, write_file
 from evals.journal import JsonObject
 from evals.manifest import read_manifest
-from evals.nessie.suite import nessie_rows
 from evals.report.coherence import coherence_tables
 from evals.report.html import page_figures, to_page
 from evals.report.table import layout, results_table

@@ -91,9 +91,7 @@ async def test_overload_is_told_once_a_reply(client: httpx.AsyncClient, upstream
         Answer(status=500, json={}, headers=NOW),
     ]
     upstream.script(*answers, Answer())
-    await Caller(client, 5, overloaded=lambda: told.append(1)).post(
-        Address(upstream.url), "/chat/completions", BODY
-    )
+    await Caller(client, 5, overloaded=lambda: told.append(1)).post(Address(upstream.url), "/chat/completions", BODY)
     assert len(told) == 2
 
 
