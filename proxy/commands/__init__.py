@@ -1,0 +1,1 @@
+"""Verbs of ``guardrail-proxy``, one module a subcommand, each with `add_parser` and `run`."""
