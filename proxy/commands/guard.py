@@ -11,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import cast
 
+from proxy.commands.verify import Subparsers
 from supervisors.embedded.calibrate import Threshold, ThresholdsFile, find_threshold, write_thresholds
 from supervisors.embedded.check import compare_build
 from supervisors.embedded.guard import EmbeddedGuard
@@ -29,11 +30,11 @@ EXIT_DRIFT = 3
 EXIT_GATE = 10
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser],  # pyright: ignore[reportPrivateUsage] - no public name
-) -> None:
-    """Register ``guard`` with its verbs."""
-    guard = subparsers.add_parser("guard", help="train, calibrate, inspect and try guards")
+def add_parser(subparsers: Subparsers) -> None:
+    """Declare the command with its verbs."""
+    text = "train, calibrate, inspect and try guards"
+    guard = subparsers.add_parser("guard", help=text, description=text)
+    guard.set_defaults(run=run)
     verbs = guard.add_subparsers(dest="verb", required=True, metavar="VERB")
     _add_train(verbs.add_parser("train", help="train the embedded guard from public data (extra: train)"))
     _add_calibrate(verbs.add_parser("calibrate", help="set thresholds from your own benign texts"))
