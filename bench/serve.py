@@ -24,7 +24,7 @@ from proxy.app import App
 from proxy.asgi import Receive, Scope, Send, read_body, read_headers
 from proxy.call import Call, Progress
 from proxy.commands.serve import DrainingServer, listen
-from proxy.config import Config
+from proxy.config import Config, ServerConfig
 from proxy.edge import EdgeProtocol
 from proxy.gateway import Gateway
 from proxy.logs import set_up_logging
@@ -168,7 +168,7 @@ async def relay(scope: Scope, receive: Receive, send: Send) -> None:
         return
     client = _client()
     headers = read_headers(scope)
-    body = await read_body(receive, headers, 1 << 26)
+    body = await read_body(receive, headers, 1 << 26, 60.0)
     port, _, path = scope["path"][1:].partition("/")
     sent = (("content-type", "application/json"),)
     async with client.stream(HttpRequest("POST", f"http://127.0.0.1:{port}/{path}", sent, body, 60.0)) as reply:
@@ -183,7 +183,7 @@ async def pass_through(scope: Scope, receive: Receive, send: Send) -> None:
     """Pass a whole reply through with aiohttp: the plain ASGI baseline of PF-42."""
     if scope["type"] != "http":
         return
-    body = await read_body(receive, read_headers(scope), 1 << 26)
+    body = await read_body(receive, read_headers(scope), 1 << 26, 60.0)
     port, _, path = scope["path"][1:].partition("/")
     async with _session().post(f"http://127.0.0.1:{port}/{path}", data=body, headers=_JSON) as reply:
         answer: bytes = await reply.read()
@@ -239,7 +239,7 @@ def main() -> None:
         uvicorn.Server(_server_settings(app, lifespan="off")).run(sockets=[listener])
         return
     gateway = GATEWAYS[args.kind](build_config(setup))
-    server = DrainingServer(_server_settings(App(gateway), lifespan="on"), gateway, 0.0)
+    server = DrainingServer(_server_settings(App(gateway), lifespan="on"), gateway, ServerConfig(drain_grace_s=0))
     server.run(sockets=[listener])
     sys.exit(gateway.failure is not None)
 
