@@ -211,12 +211,18 @@ def _prescribed(call: Call) -> tuple[tuple[str, Stage], ...]:
 
 
 def _view(progress: Progress, kept: Kept) -> View:
-    segments = [*progress.request, *[segment for reply in progress.replies.values() for segment in reply]]
+    number = chars = opaque = media = 0
+    for segments in (progress.request, *progress.replies.values()):
+        number += len(segments)
+        for segment in segments:
+            chars += len(segment.text)
+            opaque += segment.kind == "opaque"
+            media += segment.media is not None
     return View(
-        segments=len(segments),
-        chars=sum([len(segment.text) for segment in segments]),
-        opaque=sum([segment.kind == "opaque" for segment in segments]),
-        media=sum([segment.media is not None for segment in segments]),
+        segments=number,
+        chars=chars,
+        opaque=opaque,
+        media=media,
         input_hmac=kept.input_hmac,
         output_hmac=kept.output_hmac,
     )
