@@ -153,7 +153,7 @@ class Relay:
                 progress.model_served = model if isinstance(model, str) else None
             if chunk.usage is not None:
                 progress.usage = chunk.usage
-        if chunk.finish is not None and chunk.choice is not None:
+        if chunk.finish is not None and chunk.choice is not None and chunk.choice not in self._noticed:
             progress.finish_reasons[chunk.choice] = chunk.finish
             progress.filtered = progress.filtered or chunk.finish == "content_filter"
         if chunk.error:
