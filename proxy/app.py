@@ -34,12 +34,13 @@ from proxy.runtime import Runtime
 from proxy.wire.adapter import Adapter
 from proxy.wire.body import parse_body
 from proxy.wire.chat import CHAT
+from proxy.wire.completions import COMPLETIONS
 from proxy.wire.errors import RequestError, internal
 from supervisors.errors import GuardrailError, StoreError
 
 log = logging.getLogger(__name__)
 
-FAMILIES: Final[tuple[Adapter, ...]] = (CHAT,)
+FAMILIES: Final[tuple[Adapter, ...]] = (CHAT, COMPLETIONS)
 ADAPTERS: Final[Mapping[str, Adapter]] = {
     path: adapter for adapter in FAMILIES for path in (adapter.route, adapter.route.removeprefix("/v1"))
 }

@@ -198,7 +198,7 @@ class Line:
         except RedactionImpossible:
             return without_spans(self._call.plan.output, result)
         if result.choice is not None:
-            content = [(span.start, span.end) for span in spans if span.path.endswith("/content")]
+            content = [(span.start, span.end) for span in spans if span.path.endswith(("/content", "/text"))]
             self._call.adapter.mask_logprobs(body, {result.choice: content})
         return result
 

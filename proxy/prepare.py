@@ -129,7 +129,7 @@ def check_caps(body: Mapping[str, Any], adapter: Adapter, limits: LimitsConfig) 
     """Raise 400 when the caller asks for more choices or tokens than the proxy allows (X-07)."""
     count = adapter.choice_count(body)
     if count > limits.max_choices:
-        raise invalid(f"'n' is {count}; at most {limits.max_choices} choices are allowed.", "n")
+        raise invalid(f"The request asks for {count} choices; at most {limits.max_choices} are allowed.", "n")
     if limits.max_tokens is None:
         return
     for name in ("max_tokens", "max_completion_tokens"):

@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 from proxy.wire import chat_reply, chat_stream
 from proxy.wire.adapter import Adapter, Head, Notice
 from proxy.wire.chat_message import add_audio, add_message
+from proxy.wire.choices import read_n, segment_choices
 from proxy.wire.errors import invalid, openai_reply
 from proxy.wire.segments import SegmentList, as_list, as_object
 from proxy.wire.sse import DONE
@@ -50,9 +51,6 @@ _WORDS: Final[Mapping[str, frozenset[str]]] = {
     "function_call": frozenset({"none", "auto"}),
 }
 _WORD_LISTS: Final[Mapping[str, frozenset[str]]] = {"modalities": frozenset({"text", "audio"})}
-_REPLY_STRUCTURE: Final = frozenset(
-    {"id", "object", "created", "model", "choices", "usage", "system_fingerprint", "service_tier", "obfuscation"}
-)
 _CHOICE_STRUCTURE: Final = frozenset({"index", "finish_reason", "logprobs", "message", "delta"})
 
 
@@ -85,22 +83,7 @@ def reply_segments(reply: Mapping[str, Any], turn: int) -> dict[int, tuple[Segme
     Raises:
         ValueError: the reply has no list of choices, or a choice has no distinct integer index.
     """
-    choices = as_list(reply.get("choices"))
-    if choices is None:
-        msg = "the reply has no list of choices"
-        raise ValueError(msg)
-    found: dict[int, tuple[Segment, ...]] = {}
-    for position, value in enumerate(choices):
-        choice = as_object(value) or {}
-        index = choice.get("index", position)
-        if not isinstance(index, int) or index in found:
-            msg = "a choice of the reply has no index of its own"
-            raise ValueError(msg)
-        found[index] = choice_segments(choice, f"/choices/{position}", index, turn)
-    if found:
-        first = min(found)
-        found[first] += _reply_level_segments(reply, first, turn)
-    return found
+    return segment_choices(reply, turn, choice_segments)
 
 
 def choice_segments(choice: Mapping[str, Any], path: str, index: int, turn: int) -> tuple[Segment, ...]:
@@ -112,14 +95,6 @@ def choice_segments(choice: Mapping[str, Any], path: str, index: int, turn: int)
     for key, value in choice.items():
         if key not in _CHOICE_STRUCTURE:
             segments.add(f"{path}/{key}", "other", value)
-    return tuple(segments.found)
-
-
-def _reply_level_segments(body: Mapping[str, Any], index: int, turn: int) -> tuple[Segment, ...]:
-    segments = SegmentList("assistant", turn, index)
-    for key, value in body.items():
-        if key not in _REPLY_STRUCTURE:
-            segments.add(f"/{key}", "other", value)
     return tuple(segments.found)
 
 
@@ -247,15 +222,7 @@ class ChatAdapter:
     empty_frame = staticmethod(chat_stream.empty_frame)
     error_reply = staticmethod(openai_reply)
     error_frame = staticmethod(chat_stream.error_frame)
-
-    def choice_count(self, body: Mapping[str, Any]) -> int:
-        """Return `n`, 1 when absent."""
-        n = body.get("n")
-        if n is None:
-            return 1
-        if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-            raise invalid("'n' must be an integer of at least 1.", "n")
-        return n
+    choice_count = staticmethod(read_n)
 
     def notice(self, body: Mapping[str, Any], text: str) -> Notice:
         """Return the notice in the form this request can take."""

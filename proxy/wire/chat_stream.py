@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 import orjson
@@ -25,12 +25,21 @@ _TOP_STRUCTURE: Final = frozenset({*_HEAD, "object", "choices", "usage", "obfusc
 _CHOICE_STRUCTURE: Final = frozenset({"index", "finish_reason", "logprobs", "delta"})
 
 
+ReadChoice = Callable[[bytes, dict[str, Any], object, Mapping[str, Any] | None], Chunk]
+"""From a frame's bytes, its body, its one choice and its usage to the chunk."""
+
+
 def read_frame(frame: Frame) -> tuple[Chunk, ...]:
     """Return the chunks of one frame; a frame for several choices is split by choice (W-29).
 
     Raises:
         ValueError: the data is neither JSON nor the terminator.
     """
+    return split_frame(frame, _read_choice)
+
+
+def split_frame(frame: Frame, read_choice: ReadChoice) -> tuple[Chunk, ...]:
+    """Return the chunks of one frame of any family that streams `choices`; see `read_frame`."""
     if not frame.data:
         return (Chunk(frame.raw),)
     if frame.data == b"[DONE]":
@@ -43,12 +52,12 @@ def read_frame(frame: Frame) -> tuple[Chunk, ...]:
     choices = as_list(parsed.get("choices"))
     usage = as_object(parsed.get("usage"))
     if not choices:
-        stray = tuple(_top_pieces(parsed))
+        stray = tuple(top_pieces(parsed))
         return (Chunk(frame.raw, 0 if stray else None, stray, None, parsed, usage=usage, error="error" in parsed),)
     if len(choices) == 1:
-        return (_read_choice(frame.raw, parsed, choices[0], usage),)
+        return (read_choice(frame.raw, parsed, choices[0], usage),)
     alone = [{**parsed, "choices": [choice]} for choice in choices]
-    return tuple([_read_choice(data_frame(one), one, one["choices"][0], usage) for one in alone])
+    return tuple([read_choice(data_frame(one), one, one["choices"][0], usage) for one in alone])
 
 
 def _read_choice(raw: bytes, body: dict[str, Any], value: object, usage: Mapping[str, Any] | None) -> Chunk:
@@ -61,7 +70,7 @@ def _read_choice(raw: bytes, body: dict[str, Any], value: object, usage: Mapping
     if len(choice) > 3:
         pieces += _stray_pieces(choice)
     if len(body) > 4:
-        pieces += _top_pieces(body)
+        pieces += top_pieces(body)
     return Chunk(raw, index, tuple(pieces), choice.get("finish_reason"), body, usage=usage)
 
 
@@ -81,7 +90,7 @@ def _stray_pieces(choice: Mapping[str, Any]) -> list[Piece]:
     pieces: list[Piece] = []
     for key, child in choice.items():
         if key not in _CHOICE_STRUCTURE:
-            pieces += _leaf_pieces(child, f"/{key}", (key,), "other")
+            pieces += leaf_pieces(child, f"/{key}", (key,), "other")
     return pieces
 
 
@@ -98,14 +107,14 @@ def _odd_pieces(key: str, value: object) -> list[Piece]:
             return _audio_pieces(as_object(value) or {})
         case _:
             kind: Kind = _KINDS.get(key, "other")
-            return _leaf_pieces(value, f"/message/{key}", ("delta", key), kind)
+            return leaf_pieces(value, f"/message/{key}", ("delta", key), kind)
 
 
 def _call_pieces(value: object, position: int) -> list[Piece]:
     call = as_object(value)
     at: tuple[str | int, ...] = ("delta", "tool_calls", position)
     if call is None:
-        return _leaf_pieces(value, f"/message/tool_calls/{position}", at, "other")
+        return leaf_pieces(value, f"/message/tool_calls/{position}", at, "other")
     path = f"/message/tool_calls/{call.get('index', position)}"
     found: list[Piece] = []
     for key, child in call.items():
@@ -113,37 +122,39 @@ def _call_pieces(value: object, position: int) -> list[Piece]:
         if key in ("function", "custom") and called is not None:
             found += _called_pieces(called, f"{path}/{key}", (*at, key))
         elif key not in ("index", "id", "type"):
-            found += _leaf_pieces(child, f"{path}/{key}", (*at, key), "other")
+            found += leaf_pieces(child, f"{path}/{key}", (*at, key), "other")
     return found
 
 
 def _called_pieces(called: Mapping[str, Any], path: str, at: tuple[str | int, ...]) -> Iterator[Piece]:
     for key, child in called.items():
         kind: Kind = "name" if key == "name" else "tool_args" if key in ("arguments", "input") else "other"
-        yield from _leaf_pieces(child, f"{path}/{key}", (*at, key), kind)
+        yield from leaf_pieces(child, f"{path}/{key}", (*at, key), kind)
 
 
 def _audio_pieces(audio: Mapping[str, Any]) -> list[Piece]:
     found: list[Piece] = []
     for key, child in audio.items():
         if key == "transcript":
-            found += _leaf_pieces(child, "/message/audio/transcript", ("delta", "audio", key), "transcript")
+            found += leaf_pieces(child, "/message/audio/transcript", ("delta", "audio", key), "transcript")
         elif key == "data" and isinstance(child, str) and child:
             found.append(Piece("/message/audio/data", "media", child, ("delta", "audio", key)))
         elif key not in ("id", "expires_at", "data"):
-            found += _leaf_pieces(child, f"/message/audio/{key}", ("delta", "audio", key), "other")
+            found += leaf_pieces(child, f"/message/audio/{key}", ("delta", "audio", key), "other")
     return found
 
 
-def _top_pieces(body: Mapping[str, Any]) -> list[Piece]:
+def top_pieces(body: Mapping[str, Any]) -> list[Piece]:
+    """Return the text of a frame that stands beside its choices."""
     found: list[Piece] = []
     for key, child in body.items():
         if key not in _TOP_STRUCTURE:
-            found += _leaf_pieces(child, f"/top/{key}", ("", key), "other")
+            found += leaf_pieces(child, f"/top/{key}", ("", key), "other")
     return found
 
 
-def _leaf_pieces(value: object, path: str, at: tuple[str | int, ...], kind: Kind) -> list[Piece]:
+def leaf_pieces(value: object, path: str, at: tuple[str | int, ...], kind: Kind) -> list[Piece]:
+    """Return the text below a member; text deep inside an unknown shape has no address and cannot be rewritten."""
     if isinstance(value, str):
         return [Piece(path, kind, value, at)] if value else []
     return [Piece(leaf, kind, text, ()) for leaf, text in string_leaves(value, path)]

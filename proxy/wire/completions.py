@@ -1,0 +1,174 @@
+"""`/v1/completions`, the legacy route: between wire bodies and canonical segments. Pure.
+
+Clients reach it by default settings of their libraries (M-18), so it is judged like chat. Each prompt of a list is a
+turn of its own. Prompts that are no text (token arrays, embeddings) become ``media`` segments: a supervisor of text
+answers ``unknown/unsupported`` to them, and the policy decides (G-05). An echoed prompt is reply text like any other,
+and it is the prompt the model received, redactions included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any, Final
+
+import orjson
+
+from proxy.wire import chat_reply, chat_stream, completions_reply, completions_stream
+from proxy.wire.adapter import Adapter, Head, Notice
+from proxy.wire.choices import read_n, segment_choices
+from proxy.wire.errors import RequestError, invalid, openai_reply
+from proxy.wire.segments import SegmentList, as_list
+from proxy.wire.sse import DONE
+from supervisors.types import Kind, Media, Segment
+
+TOKENS: Final = "application/x-tokens"
+"""Media type of token arrays: text that nobody can read without the model's tokenizer."""
+TENSORS: Final = "application/x-tensors"
+"""Media type of prompts given as embeddings."""
+
+_STRUCTURAL: Final = frozenset(
+    {
+        "model",
+        "service_tier",
+        "stream_options",
+        "stop",
+        "user",
+        "safety_identifier",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "metadata",
+        "logit_bias",
+    }
+)
+_KINDS: Final[Mapping[str, Kind]] = {"suffix": "suffix", "response_format": "tool_def"}
+_CHOICE_STRUCTURE: Final = frozenset({"index", "finish_reason", "logprobs"})
+
+
+def request_segments(body: Mapping[str, Any]) -> tuple[Segment, ...]:
+    """Return the segments of a request: the prompts, then everything else that is text.
+
+    Raises:
+        RequestError: 400 with the JSON path when the prompt has none of its documented shapes.
+    """
+    segments = SegmentList("user")
+    prompts = add_inputs(segments, body.get("prompt"), "prompt")
+    segments.speak("user", max(0, prompts - 1))
+    for key, value in body.items():
+        if key == "prompt_embeds":
+            _add_tensors(segments, value)
+        elif key not in _STRUCTURAL and key != "prompt":
+            segments.add(f"/{key}", _KINDS.get(key, "other"), value)
+    return tuple(segments.found)
+
+
+def add_inputs(segments: SegmentList, value: object, name: str) -> int:
+    """Add a prompt or an embedding's input, each of its texts as a turn, and return how many there are.
+
+    Args:
+        segments: where they go.
+        value: a string, a list of strings, a token array, a list of token arrays, or None.
+        name: field of the body, for paths and errors.
+
+    Raises:
+        RequestError: 400 for anything else.
+    """
+    if value is None:
+        return 0
+    if isinstance(value, str):
+        segments.add(f"/{name}", "text", value)
+        return 1
+    items = as_list(value)
+    if items and _are_tokens(items):
+        _add_tokens(segments, f"/{name}", items)
+        return 1
+    for turn, item in enumerate(items or ()):
+        segments.speak("user", turn)
+        tokens = as_list(item)
+        if isinstance(item, str):
+            segments.add(f"/{name}/{turn}", "text", item)
+        elif tokens and _are_tokens(tokens):
+            _add_tokens(segments, f"/{name}/{turn}", tokens)
+        else:
+            raise _wrong_input(name, f"{name}[{turn}]")
+    if not items:
+        raise _wrong_input(name, name)
+    return len(items)
+
+
+def _are_tokens(values: Sequence[object]) -> bool:
+    return all(isinstance(value, int) and not isinstance(value, bool) for value in values)
+
+
+def _add_tokens(segments: SegmentList, path: str, tokens: Sequence[object]) -> None:
+    raw = orjson.dumps(tokens)
+    media = Media(TOKENS, len(raw), sha256(raw).hexdigest())
+    segments.found.append(Segment(path, segments.role, "media", "", segments.turn, segments.choice, media))
+
+
+def _add_tensors(segments: SegmentList, value: object) -> None:
+    """Add prompts given as encoded embeddings, one base64 text or a list of them, as some servers take them."""
+    for item in as_list(value) or [value]:
+        if item is not None:
+            segments.add_bytes("/prompt_embeds", TENSORS, orjson.dumps(item))
+
+
+def _wrong_input(name: str, param: str) -> RequestError:
+    message = f"{name!r} must be a string, a list of strings, a list of token ids or a list of such lists."
+    return invalid(message, param)
+
+
+def reply_segments(reply: Mapping[str, Any], turn: int) -> dict[int, tuple[Segment, ...]]:
+    """Return the segments of each choice of a whole reply, by choice index.
+
+    Raises:
+        ValueError: the reply has no list of choices, or a choice has no distinct integer index.
+    """
+    return segment_choices(reply, turn, _choice_segments)
+
+
+def _choice_segments(choice: Mapping[str, Any], path: str, index: int, turn: int) -> tuple[Segment, ...]:
+    segments = SegmentList("assistant", turn, index)
+    for key, value in choice.items():
+        if key not in _CHOICE_STRUCTURE:
+            segments.add(f"{path}/{key}", completions_stream.KINDS.get(key, "other"), value)
+    return tuple(segments.found)
+
+
+class CompletionsAdapter:
+    """The legacy completions family for the pipeline."""
+
+    route = "/v1/completions"
+    upstream_path = "/completions"
+    param = "prompt"
+    terminator = DONE
+    request_segments = staticmethod(request_segments)
+    reply_segments = staticmethod(reply_segments)
+    finish_reasons = staticmethod(chat_reply.finish_reasons)
+    block_choices = staticmethod(completions_reply.block_choices)
+    mask_logprobs = staticmethod(completions_reply.mask_logprobs)
+    refusal_reply = staticmethod(completions_reply.refusal_reply)
+    read_frame = staticmethod(completions_stream.read_frame)
+    rewrite = staticmethod(chat_stream.rewrite)
+    read_head = staticmethod(chat_stream.read_head)
+    notice_frames = staticmethod(completions_stream.notice_frames)
+    empty_frame = staticmethod(completions_stream.empty_frame)
+    error_reply = staticmethod(openai_reply)
+    error_frame = staticmethod(chat_stream.error_frame)
+
+    def choice_count(self, body: Mapping[str, Any]) -> int:
+        """Return the number of prompts times `n`: choice k of prompt p is number p * n + k."""
+        n = read_n(body)
+        prompts = as_list(body.get("prompt"))
+        return n if prompts is None or _are_tokens(prompts) else n * len(prompts)
+
+    def notice(self, body: Mapping[str, Any], text: str) -> Notice:
+        """Return the notice; this route has one place for text."""
+        return Notice(text)
+
+    def new_head(self, record_id: str, created: int, model: str) -> Head:
+        """Return a head for a reply that the upstream did not begin."""
+        return Head({"id": f"cmpl-{record_id}", "created": created, "model": model})
+
+
+COMPLETIONS: Final[Adapter] = CompletionsAdapter()
