@@ -8,22 +8,18 @@ and it is the prompt the model received, redactions included.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from hashlib import sha256
+from collections.abc import Mapping
 from typing import Any, Final
-
-import orjson
 
 from proxy.wire import chat_reply, chat_stream, completions_reply, completions_stream
 from proxy.wire.adapter import Adapter, Head, Notice
 from proxy.wire.choices import read_n, segment_choices
-from proxy.wire.errors import RequestError, invalid, openai_reply
+from proxy.wire.errors import openai_reply
+from proxy.wire.inputs import add_inputs, add_unreadable, are_tokens
 from proxy.wire.segments import SegmentList, as_list
 from proxy.wire.sse import DONE
-from supervisors.types import Kind, Media, Segment
+from supervisors.types import Kind, Segment
 
-TOKENS: Final = "application/x-tokens"
-"""Media type of token arrays: text that nobody can read without the model's tokenizer."""
 TENSORS: Final = "application/x-tensors"
 """Media type of prompts given as embeddings."""
 
@@ -42,6 +38,8 @@ _STRUCTURAL: Final = frozenset(
     }
 )
 _KINDS: Final[Mapping[str, Kind]] = {"suffix": "suffix", "response_format": "tool_def"}
+_UNREADABLE: Final[Mapping[str, str]] = {"prompt_embeds": TENSORS, "image_data": "image/unknown"}
+"""Fields of vLLM and llama.cpp that put something other than text before the model."""
 _CHOICE_STRUCTURE: Final = frozenset({"index", "finish_reason", "logprobs"})
 
 
@@ -55,67 +53,11 @@ def request_segments(body: Mapping[str, Any]) -> tuple[Segment, ...]:
     prompts = add_inputs(segments, body.get("prompt"), "prompt")
     segments.speak("user", max(0, prompts - 1))
     for key, value in body.items():
-        if key == "prompt_embeds":
-            _add_tensors(segments, value)
+        if key in _UNREADABLE and value is not None:
+            add_unreadable(segments, f"/{key}", _UNREADABLE[key], value)
         elif key not in _STRUCTURAL and key != "prompt":
             segments.add(f"/{key}", _KINDS.get(key, "other"), value)
     return tuple(segments.found)
-
-
-def add_inputs(segments: SegmentList, value: object, name: str) -> int:
-    """Add a prompt or an embedding's input, each of its texts as a turn, and return how many there are.
-
-    Args:
-        segments: where they go.
-        value: a string, a list of strings, a token array, a list of token arrays, or None.
-        name: field of the body, for paths and errors.
-
-    Raises:
-        RequestError: 400 for anything else.
-    """
-    if value is None:
-        return 0
-    if isinstance(value, str):
-        segments.add(f"/{name}", "text", value)
-        return 1
-    items = as_list(value)
-    if items and _are_tokens(items):
-        _add_tokens(segments, f"/{name}", items)
-        return 1
-    for turn, item in enumerate(items or ()):
-        segments.speak("user", turn)
-        tokens = as_list(item)
-        if isinstance(item, str):
-            segments.add(f"/{name}/{turn}", "text", item)
-        elif tokens and _are_tokens(tokens):
-            _add_tokens(segments, f"/{name}/{turn}", tokens)
-        else:
-            raise _wrong_input(name, f"{name}[{turn}]")
-    if not items:
-        raise _wrong_input(name, name)
-    return len(items)
-
-
-def _are_tokens(values: Sequence[object]) -> bool:
-    return all(isinstance(value, int) and not isinstance(value, bool) for value in values)
-
-
-def _add_tokens(segments: SegmentList, path: str, tokens: Sequence[object]) -> None:
-    raw = orjson.dumps(tokens)
-    media = Media(TOKENS, len(raw), sha256(raw).hexdigest())
-    segments.found.append(Segment(path, segments.role, "media", "", segments.turn, segments.choice, media))
-
-
-def _add_tensors(segments: SegmentList, value: object) -> None:
-    """Add prompts given as encoded embeddings, one base64 text or a list of them, as some servers take them."""
-    for item in as_list(value) or [value]:
-        if item is not None:
-            segments.add_bytes("/prompt_embeds", TENSORS, orjson.dumps(item))
-
-
-def _wrong_input(name: str, param: str) -> RequestError:
-    message = f"{name!r} must be a string, a list of strings, a list of token ids or a list of such lists."
-    return invalid(message, param)
 
 
 def reply_segments(reply: Mapping[str, Any], turn: int) -> dict[int, tuple[Segment, ...]]:
@@ -160,7 +102,7 @@ class CompletionsAdapter:
         """Return the number of prompts times `n`: choice k of prompt p is number p * n + k."""
         n = read_n(body)
         prompts = as_list(body.get("prompt"))
-        return n if prompts is None or _are_tokens(prompts) else n * len(prompts)
+        return n if prompts is None or are_tokens(prompts) else n * len(prompts)
 
     def notice(self, body: Mapping[str, Any], text: str) -> Notice:
         """Return the notice; this route has one place for text."""

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.wire.adapter import Head, Notice
-from proxy.wire.completions import COMPLETIONS, TENSORS, TOKENS
+from proxy.wire.completions import COMPLETIONS, TENSORS
 from proxy.wire.errors import RequestError
+from proxy.wire.inputs import TOKENS
 from proxy.wire.sse import Frame, data_frame
 
 CANARY = "violet umbrella"
