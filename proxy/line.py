@@ -23,6 +23,7 @@ from proxy.ports import Answer, Model, Responder, Settings, Sinks
 from proxy.redact import RedactionImpossible, redact_body
 from proxy.relay import BadStream, Judging, Relay
 from proxy.stages import StageResult, conclude, merge_results, run_stage
+from proxy.wire.adapter import Frames
 from proxy.wire.errors import RequestError
 from proxy.wire.segments import next_turn
 from supervisors.ask import is_local
@@ -54,6 +55,7 @@ class Line:
         self._open = settings.open_contexts()
         self._input_known = asyncio.Event()
         self._upstream_headers: Sequence[tuple[str, str]] = ()
+        self._frames: Frames | None = None
         self.started = False
 
     async def run(self, model: Model) -> Answer | None:
@@ -124,9 +126,10 @@ class Line:
         self._progress.finish_reasons = dict.fromkeys(range(count), "content_filter")
         if not call.stream:
             return self._answer(200, orjson.dumps(call.adapter.refusal_reply(head, count, notice)))
-        frames = [call.adapter.notice_frames(head, index, notice, released=False) for index in range(count)]
+        frames = call.adapter.open_frames(head, call.body)
+        notices = [frames.notice(index, notice, released=False) for index in range(count)]
         self._progress.terminator = "done"
-        return self._answer(200, b"".join(frames) + call.adapter.terminator, EVENT_STREAM)
+        return self._answer(200, b"".join(notices) + call.adapter.terminator, EVENT_STREAM)
 
     def _block_error(self, result: StageResult) -> RequestError:
         stage: Stage = "input" if result.choice is None else "output"
@@ -198,8 +201,7 @@ class Line:
         except RedactionImpossible:
             return without_spans(self._call.plan.output, result)
         if result.choice is not None:
-            content = [(span.start, span.end) for span in spans if span.path.endswith(("/content", "/text"))]
-            self._call.adapter.mask_logprobs(body, {result.choice: content})
+            self._call.adapter.mask_logprobs(body, result.choice, spans)
         return result
 
     def _block_choices(self, body: dict[str, Any], blocked: Sequence[StageResult]) -> None:
@@ -215,7 +217,9 @@ class Line:
 
     async def _relay(self, model: Model, raw: bytes) -> None:
         call, progress = self._call, self._progress
-        relay = Relay(call, progress, Judging(call.output, self._open, self._settings.expose), self)
+        head = call.adapter.new_head(call.id, int(call.started), call.model)
+        frames = self._frames = call.adapter.open_frames(head, call.body)
+        relay = Relay(call, progress, Judging(call.output, self._open, self._settings.expose), frames, self)
         waiting = perf_counter()
         try:
             async with model.stream(call.adapter.upstream_path, raw, call.headers) as reply:
@@ -224,6 +228,7 @@ class Line:
                 self._upstream_headers = reply.headers
                 await self._run_relay(relay, reply.chunks)
         finally:
+            progress.model_served = frames.model
             progress.outputs = relay.results()
             progress.replies = relay.replies()
 
@@ -287,8 +292,8 @@ class Line:
             await self._out.reply(final.status, final.headers, final.body)
 
     async def _end_stream(self, error: RequestError | None) -> None:
-        if error is not None:
-            await self._out.write(self._call.adapter.error_frame(error))
+        if error is not None and self._frames is not None:
+            await self._out.write(self._frames.error(error))
         await self._out.end()
 
     def record_interrupted(self) -> None:

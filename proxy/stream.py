@@ -16,7 +16,7 @@ from proxy.passes import Group, Pass, group_supervisors, holdback_of, join_passe
 from proxy.plan import StagePlan
 from proxy.policy import Reason, judge_verdict
 from proxy.redact import Mark, RedactionImpossible, mask_arguments, merge_spans
-from proxy.wire.adapter import Adapter, Chunk, Piece
+from proxy.wire.adapter import Chunk, Frames, Piece
 from supervisors.types import Assessment, Cause, Kind, Media, Segment, Span, Supervisor, Verdict, unknown
 
 _SENTENCE_CHARS: Final = 1000
@@ -84,14 +84,14 @@ class Gate:
 
     Args:
         plan: the output stage.
-        adapter: the route family, for rewrites.
+        frames: of this reply, for what leaves.
         choice: choice index.
         turn: turn number of the reply.
     """
 
-    def __init__(self, plan: StagePlan, adapter: Adapter, choice: int, turn: int) -> None:
+    def __init__(self, plan: StagePlan, frames: Frames, choice: int, turn: int) -> None:
         self._plan = plan
-        self._adapter = adapter
+        self._frames = frames
         self._choice = choice
         self._turn = turn
         self._mode = plan.stream.mode
@@ -263,7 +263,7 @@ class Gate:
         return Segment(path, "assistant", grown.kind, grown.text[start:end], self._turn, self._choice)
 
     def _path(self, name: str) -> str:
-        return f"/choices/{self._choice}{name}"
+        return self._frames.path(self._choice, name)
 
     def take(self, asked: Pass, found: Sequence[Assessment]) -> None:
         """Take the verdicts of one pass: block, mark for redaction, or give credit."""
@@ -348,14 +348,18 @@ class Gate:
         return min(covered, grown.credit) if self._groups["growth"] else covered
 
     def _render(self, held: _Held) -> bytes:
-        texts: list[str] = []
-        for piece, end in zip(held.chunk.pieces, held.ends, strict=True):
+        chunk = held.chunk
+        for piece, end in zip(chunk.pieces, held.ends, strict=True):
             self._fields[piece.field].released = end
+        if not self._marks:
+            return self._frames.forward(chunk)
+        texts: list[str] = []
+        for piece, end in zip(chunk.pieces, held.ends, strict=True):
             marks = self._marks.get(self._path(piece.field))
             texts.append(mask_piece(piece.text, end - len(piece.text), marks) if marks else piece.text)
-        if not self._marks or texts == [piece.text for piece in held.chunk.pieces]:
-            return held.chunk.raw
-        return self._adapter.rewrite(held.chunk, texts)
+        if texts == [piece.text for piece in chunk.pieces]:
+            return self._frames.forward(chunk)
+        return self._frames.forward(chunk, texts)
 
     def assessments(self) -> list[Assessment]:
         """Return one assessment a supervisor over all passes; one that never ran is skipped."""

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from proxy.wire.errors import ErrorReply, RequestError
 from proxy.wire.sse import Frame
-from supervisors.types import Kind, Segment
+from supervisors.types import Kind, Segment, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,48 @@ class Notice:
     only_refusal: bool = False
 
 
+class Frames(Protocol):
+    """The frames of one streamed reply: it reads the upstream's and writes every one that reaches the caller.
+
+    What a family must remember between frames (shared members, numbers, open items) is kept here, one object a reply.
+    """
+
+    @property
+    def model(self) -> str | None:
+        """Model as the upstream names it, None until it has."""
+        ...
+
+    def read(self, frame: Frame) -> tuple[Chunk, ...]:
+        """Return the chunks of one frame, split by choice; raise `ValueError` when it is no frame of this family."""
+        ...
+
+    def path(self, choice: int, field: str) -> str:
+        """Return the JSON Pointer of a field in the whole reply."""
+        ...
+
+    def forward(self, chunk: Chunk, texts: Sequence[str] | None = None) -> bytes:
+        """Return a chunk as it leaves now: as it came, or with the texts of its pieces replaced, in order."""
+        ...
+
+    def notice(self, choice: int, notice: Notice, *, released: bool) -> bytes:
+        """Return what closes a blocked choice: the notice and the finish.
+
+        Args:
+            choice: the blocked one.
+            notice: the refusal sentence.
+            released: frames of this choice have left.
+        """
+        ...
+
+    def empty(self) -> bytes:
+        """Return a valid frame without content, for heartbeats (W-28)."""
+        ...
+
+    def error(self, error: RequestError) -> bytes:
+        """Return the frame that reports an error after the first byte (W-06)."""
+        ...
+
+
 class Adapter(Protocol):
     """One route family."""
 
@@ -123,42 +165,27 @@ class Adapter(Protocol):
         """Replace the content of the blocked choices by the notice, in place."""
         ...
 
-    def mask_logprobs(self, reply: dict[str, Any], redacted: Mapping[int, Sequence[tuple[int, int]]]) -> None:
-        """Drop the log-probabilities of tokens that overlap a redacted span of the content (W-09), in place."""
+    def mask_logprobs(self, reply: dict[str, Any], choice: int, spans: Sequence[Span]) -> None:
+        """Drop the log-probabilities of the choice's tokens that overlap a redacted span (W-09), in place."""
         ...
 
     def refusal_reply(self, head: Head, count: int, notice: Notice) -> dict[str, Any]:
         """Return a whole reply that holds only the notice."""
         ...
 
-    def read_frame(self, frame: Frame) -> tuple[Chunk, ...]:
-        """Return the chunks of one frame, split by choice; raise `ValueError` when it is no frame of this family."""
-        ...
-
-    def rewrite(self, chunk: Chunk, texts: Sequence[str]) -> bytes:
-        """Return the frame with the texts of its pieces replaced, in order."""
-        ...
-
     def new_head(self, record_id: str, created: int, model: str) -> Head:
         """Return a head for a reply that the upstream did not begin."""
         ...
 
-    def read_head(self, chunk: Chunk) -> Head:
-        """Return the head that this chunk carries."""
-        ...
+    def open_frames(self, head: Head, body: Mapping[str, Any]) -> Frames:
+        """Return the frames of one streamed reply.
 
-    def notice_frames(self, head: Head, choice: int, notice: Notice, *, released: bool) -> bytes:
-        """Return the notice chunk and the finish chunk of a blocked choice."""
-        ...
-
-    def empty_frame(self, head: Head) -> bytes:
-        """Return a valid frame without content, for heartbeats (W-28)."""
+        Args:
+            head: for a reply that the upstream did not begin.
+            body: the request, as the upstream got it.
+        """
         ...
 
     def error_reply(self, error: RequestError, request_id: str) -> ErrorReply:
         """Return the whole error answer in this family's form (wire §4)."""
-        ...
-
-    def error_frame(self, error: RequestError) -> bytes:
-        """Return the frame that reports an error after the first byte (W-06)."""
         ...

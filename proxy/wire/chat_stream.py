@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import orjson
@@ -196,7 +197,7 @@ def frame(head: Head, choice: int, delta: Mapping[str, Any], finish: str | None)
     return data_frame({**head.members, "object": "chat.completion.chunk", "choices": choices})
 
 
-def notice_frames(head: Head, choice: int, notice: Notice, *, released: bool) -> bytes:
+def notice_frames(head: Head, choice: int, notice: Notice, released: bool) -> bytes:
     """Return the notice chunk and the finish chunk of a blocked choice (wire §5.2)."""
     delta: dict[str, Any] = {} if released else {"role": "assistant"}
     if not notice.only_refusal:
@@ -213,3 +214,68 @@ def empty_frame(head: Head) -> bytes:
 def error_frame(error: RequestError) -> bytes:
     """Return the frame of an error after the first byte; no terminator follows it (W-06)."""
     return data_frame(error_body(error))
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How a family that streams `choices` reads a frame and writes its own.
+
+    Args:
+        read: cuts one frame into chunks.
+        notice: writes what closes a blocked choice.
+        empty: writes a frame that adds nothing.
+    """
+
+    read: Callable[[Frame], tuple[Chunk, ...]]
+    notice: Callable[[Head, int, Notice, bool], bytes]
+    empty: Callable[[Head], bytes]
+
+
+CHAT_STYLE: Final = Style(read_frame, notice_frames, empty_frame)
+
+
+class ChatFrames:
+    """The frames of one streamed reply made of choices: all it must remember is the head they share.
+
+    Args:
+        head: until the upstream's first frame shows its own.
+        style: of the family.
+    """
+
+    __slots__ = ("_begun", "_head", "_style", "model")
+
+    def __init__(self, head: Head, style: Style = CHAT_STYLE) -> None:
+        self._head = head
+        self._style = style
+        self._begun = False
+        self.model: str | None = None
+
+    def read(self, frame: Frame) -> tuple[Chunk, ...]:
+        """Return the chunks of one frame; the first one shows the head."""
+        chunks = self._style.read(frame)
+        if not self._begun and chunks[0].body is not None:
+            self._begun = True
+            self._head = read_head(chunks[0])
+            model = chunks[0].body.get("model")
+            self.model = model if isinstance(model, str) else None
+        return chunks
+
+    def path(self, choice: int, field: str) -> str:
+        """Return the JSON Pointer of a field in the whole reply."""
+        return f"/choices/{choice}{field}"
+
+    def forward(self, chunk: Chunk, texts: Sequence[str] | None = None) -> bytes:
+        """Return a chunk as it leaves now."""
+        return chunk.raw if texts is None else rewrite(chunk, texts)
+
+    def notice(self, choice: int, notice: Notice, *, released: bool) -> bytes:
+        """Return the notice chunk and the finish chunk of a blocked choice."""
+        return self._style.notice(self._head, choice, notice, released)
+
+    def empty(self) -> bytes:
+        """Return a frame that adds nothing."""
+        return self._style.empty(self._head)
+
+    def error(self, error: RequestError) -> bytes:
+        """Return the frame of an error after the first byte."""
+        return error_frame(error)

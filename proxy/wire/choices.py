@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
+from proxy.wire.chat_reply import STRUCTURE, index_of
 from proxy.wire.errors import invalid
-from proxy.wire.segments import SegmentList, as_list, as_object
+from proxy.wire.segments import SegmentList, as_list, escape
 from supervisors.types import Segment
 
-ReadChoice = Callable[[Mapping[str, Any], str, int, int], tuple[Segment, ...]]
+ReadChoice = Callable[[object, str, int, int], tuple[Segment, ...]]
 """From a choice, its pointer, its index and the turn of the reply to its segments."""
-
-_REPLY_STRUCTURE: Final = frozenset(
-    {"id", "object", "created", "model", "choices", "usage", "system_fingerprint", "service_tier", "obfuscation"}
-)
 
 
 def read_n(body: Mapping[str, Any]) -> int:
@@ -40,29 +37,27 @@ def segment_choices(reply: Mapping[str, Any], turn: int, read_choice: ReadChoice
         read_choice: reads one choice.
 
     Raises:
-        ValueError: the reply has no list of choices, or a choice has no distinct integer index.
+        ValueError: the reply has no choices, or a choice has no distinct integer index.
     """
     choices = as_list(reply.get("choices"))
-    if choices is None:
+    if not choices:
         msg = "the reply has no list of choices"
         raise ValueError(msg)
     found: dict[int, tuple[Segment, ...]] = {}
     for position, value in enumerate(choices):
-        choice = as_object(value) or {}
-        index = choice.get("index", position)
+        index = index_of(value, position)
         if not isinstance(index, int) or index in found:
             msg = "a choice of the reply has no index of its own"
             raise ValueError(msg)
-        found[index] = read_choice(choice, f"/choices/{position}", index, turn)
-    if found:
-        first = min(found)
-        found[first] += _reply_level_segments(reply, first, turn)
+        found[index] = read_choice(value, f"/choices/{position}", index, turn)
+    first = min(found)
+    found[first] += _reply_level_segments(reply, first, turn)
     return found
 
 
 def _reply_level_segments(body: Mapping[str, Any], index: int, turn: int) -> tuple[Segment, ...]:
     segments = SegmentList("assistant", turn, index)
     for key, value in body.items():
-        if key not in _REPLY_STRUCTURE:
-            segments.add(f"/{key}", "other", value)
+        if key not in STRUCTURE:
+            segments.add(f"/{escape(key)}", "other", value)
     return tuple(segments.found)

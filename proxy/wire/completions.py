@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from proxy.wire import chat_reply, chat_stream, completions_reply, completions_stream
-from proxy.wire.adapter import Adapter, Head, Notice
+from proxy.wire.adapter import Adapter, Frames, Head, Notice
 from proxy.wire.choices import read_n, segment_choices
 from proxy.wire.errors import openai_reply
 from proxy.wire.inputs import add_inputs, add_unreadable, are_tokens
-from proxy.wire.segments import SegmentList, as_list
+from proxy.wire.segments import SegmentList, as_list, as_object, escape
 from proxy.wire.sse import DONE
 from supervisors.types import Kind, Segment
 
@@ -56,7 +56,7 @@ def request_segments(body: Mapping[str, Any]) -> tuple[Segment, ...]:
         if key in _UNREADABLE and value is not None:
             add_unreadable(segments, f"/{key}", _UNREADABLE[key], value)
         elif key not in _STRUCTURAL and key != "prompt":
-            segments.add(f"/{key}", _KINDS.get(key, "other"), value)
+            segments.add(f"/{escape(key)}", _KINDS.get(key, "other"), value)
     return tuple(segments.found)
 
 
@@ -69,11 +69,15 @@ def reply_segments(reply: Mapping[str, Any], turn: int) -> dict[int, tuple[Segme
     return segment_choices(reply, turn, _choice_segments)
 
 
-def _choice_segments(choice: Mapping[str, Any], path: str, index: int, turn: int) -> tuple[Segment, ...]:
+def _choice_segments(value: object, path: str, index: int, turn: int) -> tuple[Segment, ...]:
     segments = SegmentList("assistant", turn, index)
-    for key, value in choice.items():
+    choice = as_object(value)
+    if choice is None:
+        segments.add(path, "other", value)
+        return tuple(segments.found)
+    for key, child in choice.items():
         if key not in _CHOICE_STRUCTURE:
-            segments.add(f"{path}/{key}", completions_stream.KINDS.get(key, "other"), value)
+            segments.add(f"{path}/{escape(key)}", completions_stream.KINDS.get(key, "other"), child)
     return tuple(segments.found)
 
 
@@ -90,13 +94,7 @@ class CompletionsAdapter:
     block_choices = staticmethod(completions_reply.block_choices)
     mask_logprobs = staticmethod(completions_reply.mask_logprobs)
     refusal_reply = staticmethod(completions_reply.refusal_reply)
-    read_frame = staticmethod(completions_stream.read_frame)
-    rewrite = staticmethod(chat_stream.rewrite)
-    read_head = staticmethod(chat_stream.read_head)
-    notice_frames = staticmethod(completions_stream.notice_frames)
-    empty_frame = staticmethod(completions_stream.empty_frame)
     error_reply = staticmethod(openai_reply)
-    error_frame = staticmethod(chat_stream.error_frame)
 
     def choice_count(self, body: Mapping[str, Any]) -> int:
         """Return the number of prompts times `n`: choice k of prompt p is number p * n + k."""
@@ -111,6 +109,10 @@ class CompletionsAdapter:
     def new_head(self, record_id: str, created: int, model: str) -> Head:
         """Return a head for a reply that the upstream did not begin."""
         return Head({"id": f"cmpl-{record_id}", "created": created, "model": model})
+
+    def open_frames(self, head: Head, body: Mapping[str, Any]) -> Frames:
+        """Return the frames of one streamed reply."""
+        return chat_stream.ChatFrames(head, completions_stream.STYLE)
 
 
 COMPLETIONS: Final[Adapter] = CompletionsAdapter()

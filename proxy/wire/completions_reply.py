@@ -7,21 +7,18 @@ from itertools import compress
 from typing import Any
 
 from proxy.wire.adapter import Head, Notice
-from proxy.wire.chat_reply import choices_of
+from proxy.wire.chat_reply import index_of, replace_choices
 from proxy.wire.segments import as_list, as_object
+from supervisors.types import Span
 
 
 def block_choices(reply: dict[str, Any], blocked: Sequence[int], notice: Notice) -> None:
     """Replace the text of the blocked choices by the notice, in place; nothing the model said stays."""
-    for position, choice in enumerate(choices_of(reply)):
-        index = choice.get("index", position)
-        if index in blocked:
-            choice.clear()
-            choice.update(_blocked_choice(index, notice))
+    replace_choices(reply, blocked, _blocked_choice(notice))
 
 
-def _blocked_choice(index: int, notice: Notice) -> dict[str, Any]:
-    return {"index": index, "text": notice.text, "logprobs": None, "finish_reason": "content_filter"}
+def _blocked_choice(notice: Notice) -> dict[str, Any]:
+    return {"text": notice.text, "logprobs": None, "finish_reason": "content_filter"}
 
 
 def refusal_reply(head: Head, count: int, notice: Notice) -> dict[str, Any]:
@@ -29,23 +26,25 @@ def refusal_reply(head: Head, count: int, notice: Notice) -> dict[str, Any]:
     return {
         **head.members,
         "object": "text_completion",
-        "choices": [_blocked_choice(index, notice) for index in range(count)],
+        "choices": [{"index": index, **_blocked_choice(notice)} for index in range(count)],
         "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
     }
 
 
-def mask_logprobs(reply: dict[str, Any], redacted: Mapping[int, Sequence[tuple[int, int]]]) -> None:
+def mask_logprobs(reply: dict[str, Any], choice: int, spans: Sequence[Span]) -> None:
     """Drop every token that overlaps a redacted span from the parallel lists of the log-probabilities (W-09).
 
     Args:
         reply: the reply, its texts redacted already; edited in place.
-        redacted: by choice index, character spans in the original text.
+        choice: index of the redacted choice.
+        spans: places in the original texts of the choice.
     """
-    for position, choice in enumerate(choices_of(reply)):
-        spans = redacted.get(choice.get("index", position))
-        logprobs = as_object(choice.get("logprobs"))
-        if spans and logprobs is not None:
-            choice["logprobs"] = _mask(logprobs, str(choice.get("text", "")), spans)
+    for position, value in enumerate(as_list(reply.get("choices")) or []):
+        redacted = as_object(value) or {}
+        logprobs = as_object(redacted.get("logprobs"))
+        own = [(span.start, span.end) for span in spans if span.path == f"/choices/{position}/text"]
+        if own and logprobs is not None and index_of(value, position) == choice:
+            redacted["logprobs"] = _mask(logprobs, str(redacted.get("text", "")), own)
 
 
 def _mask(logprobs: Mapping[str, Any], text: str, spans: Sequence[tuple[int, int]]) -> dict[str, Any] | None:

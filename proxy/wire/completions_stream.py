@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from proxy.wire.adapter import Chunk, Head, Notice, Piece
-from proxy.wire.chat_stream import leaf_pieces, split_frame, top_pieces
-from proxy.wire.segments import as_object
+from proxy.wire.chat_stream import Style, leaf_pieces, split_frame, top_pieces
+from proxy.wire.segments import as_object, escape
 from proxy.wire.sse import Frame, data_frame
 from supervisors.types import Kind
 
@@ -35,7 +35,7 @@ def _read_choice(raw: bytes, body: dict[str, Any], value: object, usage: Mapping
     pieces: list[Piece] = []
     for key, child in choice.items():
         if key not in _STRUCTURE and child is not None:
-            pieces += leaf_pieces(child, f"/{key}", (key,), KINDS.get(key, "other"))
+            pieces += leaf_pieces(child, f"/{escape(key)}", (key,), KINDS.get(key, "other"))
     pieces += top_pieces(body)
     return Chunk(raw, index, tuple(pieces), choice.get("finish_reason"), body, usage=usage)
 
@@ -46,7 +46,7 @@ def frame(head: Head, choice: int, text: str, finish: str | None) -> bytes:
     return data_frame({**head.members, "object": "text_completion", "choices": choices})
 
 
-def notice_frames(head: Head, choice: int, notice: Notice, *, released: bool) -> bytes:
+def notice_frames(head: Head, choice: int, notice: Notice, released: bool) -> bytes:
     """Return the notice chunk and the finish chunk of a blocked choice (wire §5.2)."""
     text = f"\n\n{notice.text}" if released else notice.text
     return frame(head, choice, text, None) + frame(head, choice, "", "content_filter")
@@ -55,3 +55,6 @@ def notice_frames(head: Head, choice: int, notice: Notice, *, released: bool) ->
 def empty_frame(head: Head) -> bytes:
     """Return a frame that adds nothing: a client's timer sees it, its text does not (W-28)."""
     return frame(head, 0, "", None)
+
+
+STYLE: Final = Style(read_frame, notice_frames, empty_frame)

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.wire.adapter import Head, Notice
+from proxy.wire.adapter import Frames, Head, Notice
 from proxy.wire.completions import COMPLETIONS, TENSORS
 from proxy.wire.errors import RequestError
 from proxy.wire.inputs import TOKENS
 from proxy.wire.sse import Frame, data_frame
+from supervisors.types import Span
 
 CANARY = "violet umbrella"
 STRUCTURAL = {"model", "stop", "user", "metadata", "stream_options", "service_tier", "logit_bias"}
@@ -70,7 +71,7 @@ def test_every_text_of_a_reply_is_in_exactly_one_segment(value: Any, text: str) 
 @given(_values, st.text(min_size=1, max_size=6))
 def test_a_frame_gives_the_texts_of_its_reply(value: Any, text: str) -> None:  # G-06
     body = {"id": "i", "choices": [{"index": 0, "text": text, "finish_reason": None, "extra": value}], "beside": value}
-    (chunk,) = COMPLETIONS.read_frame(_frame(body))
+    (chunk,) = _frames().read(_frame(body))
     expected = [*_texts_below(text, "/text"), *_texts_below(value, "/extra"), *_texts_below(value, "/top/beside")]
     assert sorted((piece.field, piece.text) for piece in chunk.pieces) == sorted(expected)
 
@@ -128,7 +129,7 @@ def test_a_redaction_takes_the_tokens_of_its_span_along() -> None:  # W-09
         "text_offset": [0, 2, 5, 8],
     }
     reply = {"choices": [{"index": 0, "text": "a [REDACTED:x] end", "logprobs": logprobs}]}
-    COMPLETIONS.mask_logprobs(reply, {0: [(2, 8)]})
+    COMPLETIONS.mask_logprobs(reply, 0, [Span("/choices/0/text", 2, 8, "x")])
     assert reply["choices"][0]["logprobs"] == {
         "tokens": ["a ", " end"],
         "token_logprobs": [-1, -4],
@@ -146,13 +147,13 @@ def test_a_redaction_takes_the_tokens_of_its_span_along() -> None:  # W-09
 )
 def test_log_probabilities_that_do_not_spell_the_text_go_altogether(logprobs: dict[str, Any]) -> None:  # W-09
     reply = {"choices": [{"index": 0, "text": "é [REDACTED:x]!", "logprobs": logprobs}]}
-    COMPLETIONS.mask_logprobs(reply, {0: [(2, 8)]})
+    COMPLETIONS.mask_logprobs(reply, 0, [Span("/choices/0/text", 2, 8, "x")])
     assert reply["choices"][0]["logprobs"] is None
 
 
 def test_our_own_frames_are_valid_frames_of_this_route() -> None:  # wire §5.2, W-28
-    head = Head({"id": "cmpl-1", "created": 1, "model": "m"})
-    raw = COMPLETIONS.notice_frames(head, 1, Notice("No."), released=True) + COMPLETIONS.empty_frame(head)
+    frames = _frames()
+    raw = frames.notice(1, Notice("No."), released=True) + frames.empty()
     bodies = [orjson.loads(line[6:]) for line in raw.split(b"\n\n") if line]
     choices = [body["choices"][0] for body in bodies]
     assert [(one["index"], one["text"], one["finish_reason"]) for one in choices] == [
@@ -166,7 +167,11 @@ def test_our_own_frames_are_valid_frames_of_this_route() -> None:  # wire §5.2,
 @pytest.mark.parametrize("choices", [["text"], [{"index": "0", "text": CANARY}]])
 def test_a_frame_without_a_proper_choice_is_no_frame_of_this_route(choices: object) -> None:
     with pytest.raises(ValueError, match="integer index"):
-        COMPLETIONS.read_frame(_frame({"choices": choices}))
+        _frames().read(_frame({"choices": choices}))
+
+
+def _frames() -> Frames:
+    return COMPLETIONS.open_frames(Head({"id": "cmpl-1", "created": 1, "model": "m"}), {})
 
 
 def _frame(body: object) -> Frame:
