@@ -99,16 +99,15 @@ class DrainingServer(uvicorn.Server):
         self._grace_s = grace_s
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin to drain on the first signal; stop at once on the second."""
+        """Begin to drain on the first signal; stop at once on the second. The exit code stays ours."""
         if self._gateway.stopping:
-            self._gateway.draining = True
-            super().handle_exit(sig, frame)
+            self._stop()
             self.force_exit = True
             return
         self._gateway.stopping = True
         loop = asyncio.get_running_loop()
-        loop.call_soon_threadsafe(loop.call_later, self._grace_s, self._stop, sig, frame)
+        loop.call_soon_threadsafe(loop.call_later, self._grace_s, self._stop)
 
-    def _stop(self, sig: int, frame: FrameType | None) -> None:
+    def _stop(self) -> None:
         self._gateway.draining = True
-        super().handle_exit(sig, frame)
+        self.should_exit = True
