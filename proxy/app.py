@@ -36,12 +36,13 @@ from proxy.wire.adapter import Adapter
 from proxy.wire.body import parse_body
 from proxy.wire.chat import CHAT
 from proxy.wire.completions import COMPLETIONS
+from proxy.wire.embeddings import EMBEDDINGS
 from proxy.wire.errors import RequestError, internal
 from supervisors.errors import GuardrailError, StoreError
 
 log = logging.getLogger(__name__)
 
-FAMILIES: Final[tuple[Adapter, ...]] = (CHAT, COMPLETIONS)
+FAMILIES: Final[tuple[Adapter, ...]] = (CHAT, COMPLETIONS, EMBEDDINGS)
 ADAPTERS: Final[Mapping[str, Adapter]] = {
     path: adapter for adapter in FAMILIES for path in (adapter.route, adapter.route.removeprefix("/v1"))
 }

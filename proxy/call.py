@@ -14,6 +14,8 @@ from proxy.stages import StageResult
 from proxy.wire.adapter import Adapter
 from supervisors.types import Assessment, Cause, Segment, Stage, unknown
 
+BOTH_STAGES: tuple[Stage, ...] = ("input", "output")
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -55,7 +57,7 @@ class Call:
     headers: tuple[tuple[str, str], ...] = ()
     kind: RecordKind = "exchange"
     size_bytes: int = 0
-    stages: tuple[Stage, ...] = ("input", "output")
+    stages: tuple[Stage, ...] = BOTH_STAGES
 
     @property
     def output(self) -> StagePlan:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from proxy.config import Config, UpstreamConfig
 from proxy.plan import OPAQUE
 from proxy.policy import Policy, StagePolicy
+from proxy.wire.adapter import INPUT_ONLY
 from supervisors.ask import judged_stages, stream_capability
 from supervisors.nesting import walk
 from supervisors.types import Stage, Supervisor
@@ -85,6 +86,20 @@ def _check_policy(path: str, policy: Policy, supervisors: Mapping[str, Superviso
     for stage, settings in (("input", policy.input), ("output", policy.output)):
         yield from _check_stage(f"{path}.{stage}", "input" if stage == "input" else "output", settings, supervisors)
     yield from _check_streams(path, policy, supervisors)
+    yield from _check_routes(path, policy)
+
+
+def _check_routes(path: str, policy: Policy) -> Iterator[Finding]:
+    """Find settings that the routes this policy names do not have; where a wildcard covers them, they are left out."""
+    named = [route for route in policy.attach.routes if route in INPUT_ONLY]
+    if named and policy.on_block.input == "refusal":
+        message = (
+            f"{' and '.join(named)} cannot hold a notice: a blocked input is an error there; use on_block.input: error"
+        )
+        yield Finding("error", f"{path}.on_block.input", message)
+    if len(named) == len(policy.attach.routes) and (policy.output.forced or policy.output.optional):
+        message = f"{' and '.join(named)} has no output stage; its supervisors never run there"
+        yield Finding("warning", f"{path}.output", message)
 
 
 def _check_stage(

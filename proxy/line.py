@@ -118,7 +118,7 @@ class Line:
         call, result = self._call, self._progress.input
         failed = is_failure(result.reason, result.cause)
         self._progress.outcome = "unavailable" if failed else "blocked_input"
-        if call.plan.on_block.input == "error" or failed:
+        if call.plan.on_block.input == "error" or failed or "output" not in call.stages:
             raise self._block_error(result)
         notice = call.adapter.notice(call.body, notice_text(call))
         head = call.adapter.new_head(call.id, int(call.started), call.model)

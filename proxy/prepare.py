@@ -11,11 +11,11 @@ from secrets import token_bytes, token_hex
 from time import perf_counter
 from typing import Any
 
-from proxy.call import Call
+from proxy.call import BOTH_STAGES, Call
 from proxy.config import LimitsConfig, ModelConfig
 from proxy.keys import Caller
 from proxy.plan import Plan, Planner, Request
-from proxy.wire.adapter import Adapter
+from proxy.wire.adapter import INPUT_ONLY, Adapter
 from proxy.wire.body import refuse_forbidden, take_bool, take_guardrails
 from proxy.wire.errors import RequestError, invalid
 
@@ -91,6 +91,9 @@ def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue, size_b
     refuse_forbidden(body)
     model, served = find_model(body, arrival.caller, catalogue.models)
     stream = take_bool(body, "stream")
+    input_only = arrival.adapter.route in INPUT_ONLY
+    if input_only and stream:
+        raise invalid(f"{arrival.adapter.route} never streams; leave 'stream' out.", "stream")
     check_caps(body, arrival.adapter, catalogue.limits)
     asked = _asked(body, arrival.headers)
     if served.model is not None:
@@ -111,6 +114,7 @@ def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue, size_b
         clock=arrival.clock,
         headers=tuple(arrival.headers.items()),
         size_bytes=size_bytes,
+        stages=("input",) if input_only else BOTH_STAGES,
     )
 
 

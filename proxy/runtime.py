@@ -25,6 +25,7 @@ from proxy.store.rules import Archive, Labels
 from proxy.upstream import Upstream, UpstreamSettings
 from proxy.wire.chat import CHAT
 from proxy.wire.completions import COMPLETIONS
+from proxy.wire.embeddings import EMBEDDINGS
 from supervisors.chat import Budget, ChatService, ChatSettings
 from supervisors.errors import ConfigError
 from supervisors.nesting import walk
@@ -38,6 +39,7 @@ ROUTES = frozenset(
     {
         CHAT.route,
         COMPLETIONS.route,
+        EMBEDDINGS.route,
         "/v1/models",
         "/v1/guardrails",
         CHECK_ROUTE,

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from proxy.wire.errors import ErrorReply, RequestError
 from proxy.wire.sse import Frame
 from supervisors.types import Kind, Segment, Span
+
+EMBEDDINGS_ROUTE: Final = "/v1/embeddings"
+MODERATIONS_ROUTE: Final = "/v1/moderations"
+INPUT_ONLY: Final = frozenset({EMBEDDINGS_ROUTE, MODERATIONS_ROUTE})
+"""Routes without an output stage: never streamed, and a blocked input is always an error."""
 
 
 @dataclass(frozen=True, slots=True)
