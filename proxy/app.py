@@ -28,6 +28,7 @@ from proxy.config import Config
 from proxy.gateway import Gateway
 from proxy.keys import read_key
 from proxy.line import SLOW_BYTES
+from proxy.moderate import Moderating
 from proxy.ports import ClientGone
 from proxy.prepare import Arrival, IdSource, new_id, prepare
 from proxy.record import ClientEnd, Record
@@ -38,11 +39,12 @@ from proxy.wire.chat import CHAT
 from proxy.wire.completions import COMPLETIONS
 from proxy.wire.embeddings import EMBEDDINGS
 from proxy.wire.errors import RequestError, internal
+from proxy.wire.moderations import MODERATIONS
 from supervisors.errors import GuardrailError, StoreError
 
 log = logging.getLogger(__name__)
 
-FAMILIES: Final[tuple[Adapter, ...]] = (CHAT, COMPLETIONS, EMBEDDINGS)
+FAMILIES: Final[tuple[Adapter, ...]] = (CHAT, COMPLETIONS, EMBEDDINGS, MODERATIONS)
 ADAPTERS: Final[Mapping[str, Adapter]] = {
     path: adapter for adapter in FAMILIES for path in (adapter.route, adapter.route.removeprefix("/v1"))
 }
@@ -134,6 +136,10 @@ class App:
             raw = await read_body(receive, arrival.headers, runtime.config.limits.max_body_bytes)
             body = await _parse(raw, runtime.config.limits.max_json_depth)
             model = str(body.get("model", ""))[:200]
+            if arrival.adapter is MODERATIONS:
+                moderating = Moderating.read(runtime, arrival, body, len(raw))
+                await moderating.run(out)
+                return
             call = prepare(arrival, body, runtime.catalogue, len(raw))
         except RequestError as error:
             _record_refused(runtime, arrival, model, error)

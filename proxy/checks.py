@@ -51,6 +51,11 @@ def _check_all(config: Config) -> Iterator[Finding]:
         yield from _check_recursion(name, supervisor, config)
     for name, policy in config.policies.items():
         yield from _check_policy(f"policies.{name}", policy, config.supervisors)
+    for alias, name in (config.moderations.aliases or {}).items():
+        stage = config.policies[name].input
+        if stage.mode == "shadow" or not stage.forced:
+            message = f"the policy {name} forces no enforcing supervisor on its input, so nobody would moderate"
+            yield Finding("error", f"moderations.aliases.{alias}", message)
     if not config.keys and config.server.host not in ("127.0.0.1", "::1", "localhost"):
         message = f"{config.server.host} is not loopback and no key is configured; add keys or listen on 127.0.0.1"
         yield Finding("error", "server.host", message)

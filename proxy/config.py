@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from proxy.expand import expand_short_form, inline_references
 from proxy.policy import Policy
+from proxy.wire.moderations import DEFAULT_ALIAS
 from proxy.wire.segments import as_list
 from supervisors.errors import ConfigError, MissingError
 from supervisors.nesting import walk
@@ -148,6 +149,17 @@ class LimitsConfig(BaseModel):
     judge_concurrency: int = Field(default=64, ge=1)
 
 
+class ModerationsConfig(BaseModel):
+    """The model names of `/v1/moderations` and of the `moderation` field: each is a policy whose input stage judges.
+
+    Without `aliases`, ``omni-moderation-latest`` is the policy ``default``, if there is one.
+    """
+
+    model_config = _STRICT
+
+    aliases: dict[str, str] | None = None
+
+
 class Config(BaseModel):
     """The whole tree. Every field is documented in docs/configuration.md and has a test of its effect."""
 
@@ -161,6 +173,7 @@ class Config(BaseModel):
     policies: dict[str, Policy] = {}
     journal: JournalConfig = JournalConfig()
     limits: LimitsConfig = LimitsConfig()
+    moderations: ModerationsConfig = ModerationsConfig()
     tasks: tuple[str, ...] = ("title", "tags")
     expose: Literal["full", "decision", "none"] = "full"
 
@@ -188,6 +201,20 @@ class Config(BaseModel):
                         msg = f"policies.{name}: unknown supervisor {supervisor!r}; known: {_names(self.supervisors)}"
                         raise ValueError(msg)
         return self
+
+    @model_validator(mode="after")
+    def _check_aliases(self) -> Self:
+        for alias, policy in (self.moderations.aliases or {}).items():
+            if policy not in self.policies:
+                msg = f"moderations.aliases.{alias}: unknown policy {policy!r}; known: {_names(self.policies)}"
+                raise ValueError(msg)
+        return self
+
+    def moderation_aliases(self) -> Mapping[str, str]:
+        """Return the policy of every alias."""
+        if self.moderations.aliases is not None:
+            return self.moderations.aliases
+        return {DEFAULT_ALIAS: "default"} if "default" in self.policies else {}
 
     def served_models(self) -> Mapping[str, ModelConfig]:
         """Return the models by name; a single upstream without `models` serves every name."""

@@ -26,6 +26,7 @@ from proxy.upstream import Upstream, UpstreamSettings
 from proxy.wire.chat import CHAT
 from proxy.wire.completions import COMPLETIONS
 from proxy.wire.embeddings import EMBEDDINGS
+from proxy.wire.moderations import MODERATIONS
 from supervisors.chat import Budget, ChatService, ChatSettings
 from supervisors.errors import ConfigError
 from supervisors.nesting import walk
@@ -40,6 +41,7 @@ ROUTES = frozenset(
         CHAT.route,
         COMPLETIONS.route,
         EMBEDDINGS.route,
+        MODERATIONS.route,
         "/v1/models",
         "/v1/guardrails",
         CHECK_ROUTE,
@@ -201,7 +203,7 @@ def declared_labels(config: Config) -> Labels:
     """Return the names that metric labels may take (O-17)."""
     names = [full for name, supervisor in config.supervisors.items() for full, _ in walk(name, supervisor)]
     return Labels(
-        models=frozenset(name for name in config.served_models() if name != "*"),
+        models=frozenset([*config.served_models(), *config.moderation_aliases()]) - {"*"},
         supervisors=frozenset([*names, OPAQUE]),
         policies=frozenset(config.policies),
         upstreams=frozenset(config.upstreams),

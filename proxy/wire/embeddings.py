@@ -1,19 +1,15 @@
-"""`/v1/embeddings`: the input is judged, the vectors pass byte for byte. Pure.
-
-There are no choices and no stream on this route. What the pipeline asks about those is answered truthfully: no reply
-has a choice, no frame belongs here, and a notice has no place to stand.
-"""
+"""`/v1/embeddings`: the input is judged, the vectors pass byte for byte. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NoReturn
+from collections.abc import Mapping
+from typing import Any, Final
 
-from proxy.wire.adapter import EMBEDDINGS_ROUTE, Adapter, Head, Notice
-from proxy.wire.errors import openai_reply
+from proxy.wire.adapter import EMBEDDINGS_ROUTE, Adapter
+from proxy.wire.input_only import InputOnlyAdapter
 from proxy.wire.inputs import add_inputs
 from proxy.wire.segments import SegmentList, escape, is_word
-from supervisors.types import Segment, Span
+from supervisors.types import Segment
 
 _STRUCTURAL: Final = frozenset({"model", "user", "input", "service_tier", "safety_identifier", "metadata"})
 _FORMATS: Final = frozenset({"float", "base64"})
@@ -34,51 +30,4 @@ def request_segments(body: Mapping[str, Any]) -> tuple[Segment, ...]:
     return tuple(segments.found)
 
 
-class EmbeddingsAdapter:
-    """The embeddings family for the pipeline."""
-
-    route = EMBEDDINGS_ROUTE
-    upstream_path = "/embeddings"
-    param = "input"
-    terminator = b""
-    request_segments = staticmethod(request_segments)
-    error_reply = staticmethod(openai_reply)
-
-    def choice_count(self, body: Mapping[str, Any]) -> int:
-        """Return 1: there is one reply, however many inputs."""
-        return 1
-
-    def notice(self, body: Mapping[str, Any], text: str) -> Notice:
-        """Return the notice; it is only ever shown in an error."""
-        return Notice(text)
-
-    def reply_segments(self, reply: Mapping[str, Any], turn: int) -> dict[int, tuple[Segment, ...]]:
-        """Return nothing: vectors hold no text."""
-        return {}
-
-    def finish_reasons(self, reply: Mapping[str, Any]) -> tuple[str | None, ...]:
-        """Return nothing: there are no choices."""
-        return ()
-
-    def block_choices(self, reply: dict[str, Any], blocked: Sequence[int], notice: Notice) -> None:
-        """Leave the reply alone: there are no choices to block."""
-
-    def mask_logprobs(self, reply: dict[str, Any], choice: int, spans: Sequence[Span]) -> None:
-        """Leave the reply alone: there are no log-probabilities."""
-
-    def refusal_reply(self, head: Head, count: int, notice: Notice) -> NoReturn:
-        """Raise ValueError: a list of vectors has no place for a notice; a blocked input is an error here."""
-        msg = f"{self.route} cannot hold a notice"
-        raise ValueError(msg)
-
-    def new_head(self, record_id: str, created: int, model: str) -> Head:
-        """Return an empty head: there are no frames."""
-        return Head()
-
-    def open_frames(self, head: Head, body: Mapping[str, Any]) -> NoReturn:
-        """Raise ValueError: this route never streams."""
-        msg = f"{self.route} never streams"
-        raise ValueError(msg)
-
-
-EMBEDDINGS: Final[Adapter] = EmbeddingsAdapter()
+EMBEDDINGS: Final[Adapter] = InputOnlyAdapter(EMBEDDINGS_ROUTE, request_segments)
