@@ -150,7 +150,7 @@ class App:
         await receive()
         try:
             async with self.gateway.serving():
-                _tune_collector()
+                tune_collector()
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
         except GuardrailError as error:
@@ -198,7 +198,7 @@ def _record_refused(runtime: Runtime, arrival: Arrival, model: str, error: Reque
         runtime.sinks.refuse(record)
 
 
-def _tune_collector() -> None:
+def tune_collector() -> None:
     """Keep the collector away from start-up objects and from short bursts.
 
     Source: the measured effect on tail latency in docs/performance.md, "Garbage collection".

@@ -60,9 +60,6 @@ def verdict_word(results: Sequence[StageResult]) -> str:
 def applied(results: Iterable[StageResult]) -> list[str]:
     """Return the supervisors that really ran, from their own verdicts."""
     names = [
-        found.supervisor
-        for result in results
-        for found in result.assessments
-        if found.verdict.cause is not _SKIPPED
+        found.supervisor for result in results for found in result.assessments if found.verdict.cause is not _SKIPPED
     ]
     return list(dict.fromkeys(names))

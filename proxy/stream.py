@@ -17,6 +17,7 @@ from proxy.plan import StagePlan
 from proxy.policy import Reason, judge_verdict
 from proxy.redact import Mark, RedactionImpossible, mask_arguments, merge_spans
 from proxy.wire.adapter import Chunk, Frames, Piece
+from proxy.wire.segments import SegmentList
 from supervisors.types import Assessment, Cause, Kind, Media, Segment, Span, Supervisor, Verdict, unknown
 
 _SENTENCE_CHARS: Final = 1000
@@ -35,6 +36,7 @@ class _Field:
         released: characters that have left.
         windowed: characters given to the window group.
         credit: characters that every enforcing supervisor has covered.
+        fixed: some of it stands where it cannot be rewritten.
     """
 
     kind: Kind
@@ -44,6 +46,7 @@ class _Field:
     released: int = 0
     windowed: int = 0
     credit: int = 0
+    fixed: bool = False
 
     @property
     def text(self) -> str:
@@ -123,6 +126,11 @@ class Gate:
         return self.block is not None or (self.finish is not None and not self._held)
 
     @property
+    def judged(self) -> bool:
+        """Say whether everything received so far has had its final verdict."""
+        return self._final
+
+    @property
     def holding(self) -> bool:
         """Say whether text waits for a verdict."""
         return bool(self._held)
@@ -136,6 +144,7 @@ class Gate:
             grown = self._field(piece)
             grown.parts.append(piece.text)
             grown.length += len(piece.text)
+            grown.fixed = grown.fixed or not piece.at
             ends.append(grown.length)
             if not grown.whole:
                 self._count(piece.text)
@@ -232,19 +241,17 @@ class Gate:
             if end > start or grown.kind == "media":
                 path = self._path(name)
                 offsets[path] = start
-                segments.append(self._segment(path, grown, start, end))
+                segments += self._segments(path, grown, start, end)
         return Pass("window", self._groups["window"], tuple(segments), offsets, complete)
 
     def _covered(self, grown: _Field) -> int:
         """Return how far no match of a window supervisor can still be open."""
-        if not self._holdback:
-            return grown.windowed
         return clear_of_cuts(grown.text, holdback_start(grown.text, grown.windowed, self._holdback))
 
     def _growth_pass(self, group: Group, *, complete: bool) -> Pass:
         segments: list[Segment] = []
         for name, grown in self._judged_fields(complete=complete):
-            segments.append(self._segment(self._path(name), grown, 0, grown.length))
+            segments += self._segments(self._path(name), grown, 0, grown.length)
             grown.credit = grown.length
         return Pass(group, self._groups[group], tuple(segments), {}, complete)
 
@@ -256,11 +263,16 @@ class Gate:
             if (complete or not grown.whole) and not (grown.kind == "media" and spoken)
         ]
 
-    def _segment(self, path: str, grown: _Field, start: int, end: int) -> Segment:
+    def _segments(self, path: str, grown: _Field, start: int, end: int) -> list[Segment]:
         if grown.kind == "media":
             media = Media("audio/unknown", grown.length, "")
-            return Segment(path, "assistant", "media", "", self._turn, self._choice, media)
-        return Segment(path, "assistant", grown.kind, grown.text[start:end], self._turn, self._choice)
+            return [Segment(path, "assistant", "media", "", self._turn, self._choice, media)]
+        found = SegmentList("assistant", self._turn, self._choice)
+        if grown.kind == "tool_args" and not start:
+            found.add_arguments(path, grown.text)
+        else:
+            found.add(path, grown.kind, grown.text[start:end])
+        return found.found
 
     def _path(self, name: str) -> str:
         return self._frames.path(self._choice, name)
@@ -296,7 +308,9 @@ class Gate:
             if late:
                 self.late_spans += len(late)
                 self.block = Block("unsafe", None, "late_span")
-            elif marks and grown.kind == "tool_args":
+            elif marks and grown.fixed:
+                self.block = Block("unsafe", None, "redaction_impossible")
+            elif marks and name.endswith("/arguments"):
                 self._check_arguments(grown, marks)
         if any("#" in span.path for span in spans):
             self.block = Block("unsafe", None, "redaction_impossible")

@@ -15,6 +15,7 @@ import uvicorn
 from proxy.app import create_app
 from proxy.commands.verify import Subparsers
 from proxy.config import load_config
+from proxy.edge import EdgeProtocol
 from proxy.gateway import Gateway
 from proxy.logs import set_up_logging
 from supervisors.errors import ConfigError, MissingError, StoreError
@@ -51,7 +52,8 @@ def run(args: argparse.Namespace) -> int:
         uvicorn.Config(
             app,
             loop="uvloop" if sys.platform != "win32" else "asyncio",
-            http="httptools",
+            http=EdgeProtocol,
+            proxy_headers=False,
             access_log=False,
             log_config=None,
             server_header=False,

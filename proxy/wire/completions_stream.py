@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from proxy.wire.adapter import Chunk, Head, Notice, Piece
-from proxy.wire.chat_stream import Style, leaf_pieces, split_frame, top_pieces
-from proxy.wire.segments import as_object, escape
+from proxy.wire.chat_stream import LOGPROBS, Style, leaf_pieces, split_frame, top_pieces
+from proxy.wire.segments import as_list, as_object, escape
 from proxy.wire.sse import Frame, data_frame
 from supervisors.types import Kind
 
@@ -36,8 +36,18 @@ def _read_choice(raw: bytes, body: dict[str, Any], value: object, usage: Mapping
     for key, child in choice.items():
         if key not in _STRUCTURE and child is not None:
             pieces += leaf_pieces(child, f"/{escape(key)}", (key,), KINDS.get(key, "other"))
-    pieces += top_pieces(body)
-    return Chunk(raw, index, tuple(pieces), choice.get("finish_reason"), body, usage=usage)
+    pieces += [*top_pieces(body), *_unspoken_tokens(choice)]
+    broken = body.get("error") is not None
+    return Chunk(raw, index, tuple(pieces), choice.get("finish_reason"), body, usage=usage, error=broken)
+
+
+def _unspoken_tokens(choice: Mapping[str, Any]) -> list[Piece]:
+    """Return the tokens of log-probabilities that spell anything but the frame's own text, as text to judge."""
+    tokens = as_list((as_object(choice.get("logprobs")) or {}).get("tokens")) or []
+    spelled = "".join([str(token) for token in tokens])
+    if not spelled or spelled == choice.get("text"):
+        return []
+    return [Piece("/logprobs/tokens", "other", spelled, (LOGPROBS,))]
 
 
 def frame(head: Head, choice: int, text: str, finish: str | None) -> bytes:

@@ -164,6 +164,14 @@ def test_our_own_frames_are_valid_frames_of_this_route() -> None:  # wire §5.2,
     assert all(body["object"] == "text_completion" and body["id"] == "cmpl-1" for body in bodies)
 
 
+def test_tokens_that_spell_another_text_are_judged() -> None:  # W-09, G-06
+    logprobs = {"tokens": ["vio", "let"], "token_logprobs": [-1, -1]}
+    for text, fields in (("violet", ["/text"]), ("fine", ["/text", "/logprobs/tokens"])):
+        choice = {"index": 0, "text": text, "logprobs": logprobs, "finish_reason": None}
+        (chunk,) = _frames().read(_frame({"id": "i", "choices": [choice]}))
+        assert [piece.field for piece in chunk.pieces] == fields
+
+
 @pytest.mark.parametrize("choices", [["text"], [{"index": "0", "text": CANARY}]])
 def test_a_frame_without_a_proper_choice_is_no_frame_of_this_route(choices: object) -> None:
     with pytest.raises(ValueError, match="integer index"):
