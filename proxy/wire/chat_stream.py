@@ -33,17 +33,16 @@ ReadChoice = Callable[[bytes, dict[str, Any], object, Mapping[str, Any] | None],
 """From a frame's bytes, its body, its one choice and its usage to the chunk."""
 
 
-def read_frame(frame: Frame) -> tuple[Chunk, ...]:
+def read_frame(frame: Frame, read_choice: ReadChoice) -> tuple[Chunk, ...]:
     """Return the chunks of one frame; a frame for several choices is split by choice (W-29).
+
+    Args:
+        frame: of any family that streams `choices`.
+        read_choice: reads a frame of one choice.
 
     Raises:
         ValueError: the data is neither JSON nor the terminator.
     """
-    return split_frame(frame, _read_choice)
-
-
-def split_frame(frame: Frame, read_choice: ReadChoice) -> tuple[Chunk, ...]:
-    """Return the chunks of one frame of any family that streams `choices`; see `read_frame`."""
     if not frame.data:
         return (Chunk(frame.raw),)
     raw = frame.raw
@@ -251,17 +250,17 @@ class Style:
     """How a family that streams `choices` reads a frame and writes its own.
 
     Args:
-        read: cuts one frame into chunks.
+        read_choice: reads a frame of one choice.
         notice: writes what closes a blocked choice.
         empty: writes a frame that adds nothing.
     """
 
-    read: Callable[[Frame], tuple[Chunk, ...]]
+    read_choice: ReadChoice
     notice: Callable[[Head, int, Notice, bool], bytes]
     empty: Callable[[Head], bytes]
 
 
-CHAT_STYLE: Final = Style(read_frame, notice_frames, empty_frame)
+CHAT_STYLE: Final = Style(_read_choice, notice_frames, empty_frame)
 
 
 class ChatFrames:
@@ -272,17 +271,18 @@ class ChatFrames:
         style: of the family.
     """
 
-    __slots__ = ("_begun", "_head", "_style", "model")
+    __slots__ = ("_begun", "_head", "_read_choice", "_style", "model")
 
     def __init__(self, head: Head, style: Style = CHAT_STYLE) -> None:
         self._head = head
         self._style = style
+        self._read_choice = style.read_choice
         self._begun = False
         self.model: str | None = None
 
     def read(self, frame: Frame) -> tuple[Chunk, ...]:
         """Return the chunks of one frame; the first one shows the head."""
-        chunks = self._style.read(frame)
+        chunks = read_frame(frame, self._read_choice)
         if not self._begun and chunks[0].body is not None:
             self._begun = True
             self._head = read_head(chunks[0])

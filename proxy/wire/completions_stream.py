@@ -6,24 +6,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from proxy.wire.adapter import Chunk, Head, Notice, Piece
-from proxy.wire.chat_stream import LOGPROBS, Style, leaf_pieces, split_frame, top_pieces
+from proxy.wire.chat_stream import LOGPROBS, Style, leaf_pieces, top_pieces
 from proxy.wire.segments import as_list, as_object, escape
-from proxy.wire.sse import Frame, data_frame
+from proxy.wire.sse import data_frame
 from supervisors.types import Kind
 
 KINDS: Final[Mapping[str, Kind]] = {"text": "text", "reasoning_content": "reasoning", "reasoning": "reasoning"}
 """What the members of a choice are; any other text in it is of kind ``other``."""
 
 _STRUCTURE: Final = frozenset({"index", "finish_reason", "logprobs"})
-
-
-def read_frame(frame: Frame) -> tuple[Chunk, ...]:
-    """Return the chunks of one frame; a frame for several choices is split by choice (W-29).
-
-    Raises:
-        ValueError: the data is neither JSON nor the terminator.
-    """
-    return split_frame(frame, _read_choice)
 
 
 def _read_choice(raw: bytes, body: dict[str, Any], value: object, usage: Mapping[str, Any] | None) -> Chunk:
@@ -67,4 +58,4 @@ def empty_frame(head: Head) -> bytes:
     return frame(head, 0, "", None)
 
 
-STYLE: Final = Style(read_frame, notice_frames, empty_frame)
+STYLE: Final = Style(_read_choice, notice_frames, empty_frame)
