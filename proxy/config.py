@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from proxy.expand import expand_short_form, inline_references
 from proxy.policy import Policy
+from proxy.wire.moderation_field import FieldMode
 from proxy.wire.moderations import DEFAULT_ALIAS
 from proxy.wire.segments import as_list
 from supervisors.errors import ConfigError, MissingError
@@ -174,6 +175,7 @@ class Config(BaseModel):
     journal: JournalConfig = JournalConfig()
     limits: LimitsConfig = LimitsConfig()
     moderations: ModerationsConfig = ModerationsConfig()
+    moderation_field: FieldMode = "answer"
     tasks: tuple[str, ...] = ("title", "tags")
     expose: Literal["full", "decision", "none"] = "full"
 

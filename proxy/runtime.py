@@ -26,6 +26,7 @@ from proxy.upstream import Upstream, UpstreamSettings
 from proxy.wire.chat import CHAT
 from proxy.wire.completions import COMPLETIONS
 from proxy.wire.embeddings import EMBEDDINGS
+from proxy.wire.moderation_field import FieldSettings
 from proxy.wire.moderations import MODERATIONS
 from supervisors.chat import Budget, ChatService, ChatSettings
 from supervisors.errors import ConfigError
@@ -108,7 +109,8 @@ async def open_runtime(config: Config, journal: Journal, metrics: Metrics) -> As
         metrics.declare(version, labels)
         line_settings = Settings(config.expose, config.limits.request_timeout_s, opener)
         planner = Planner(config.policies, config.supervisors)
-        catalogue = Catalogue(config.served_models(), planner, config.limits, config.tasks, version)
+        field = FieldSettings(config.moderation_field, config.moderation_aliases())
+        catalogue = Catalogue(config.served_models(), planner, config.limits, config.tasks, version, field)
         pipeline = Pipeline(line_settings, sinks)
         keyring = Keyring(config.keys)
         yield Runtime(config, version, keyring, catalogue, models, pipeline, sinks, chat, opener)

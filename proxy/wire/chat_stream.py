@@ -306,6 +306,12 @@ class ChatFrames:
         """Return a frame that adds nothing."""
         return self._style.empty(self._head)
 
+    def moderation(self, member: Mapping[str, Any]) -> bytes:
+        """Return the frame that answers the `moderation` field."""
+        return data_frame(
+            {**self._head.members, "object": "chat.completion.chunk", "choices": [], "moderation": member}
+        )
+
     def error(self, error: RequestError) -> bytes:
         """Return the frame of an error after the first byte."""
         return error_frame(error)
