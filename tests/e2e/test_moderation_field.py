@@ -115,6 +115,7 @@ async def test_only_the_supervisors_of_the_alias_are_reported(tmp_path: Path) ->
             "b": {"input": {"forced": ["names"], "on_unsafe": "log"}},
             "c": {"attach": {"models": ["other"]}, "input": {"forced": ["names"]}},
         },
+        "models": {"gpt": {"upstream": "main"}, "other": {"upstream": "main"}},
         "moderations": {"aliases": {"x": "a", "y": "b", "z": "c"}},
     }
     async with FakeUpstream() as up, serving(guarded(up, tmp_path, **parts)) as proxy:

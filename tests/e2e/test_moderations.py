@@ -112,15 +112,20 @@ async def test_aliases_are_policies(tmp_path: Path) -> None:  # W-34
         assert [record["policy"]["names"] for record in await proxy.records(5)][-2:] == [["a"], ["b"]]
 
 
-async def test_errors_deadline_and_disconnect(tmp_path: Path) -> None:  # O-10, G-45
+async def test_a_disconnect_is_recorded(tmp_path: Path) -> None:  # O-10
     slow: Mapping[str, Supervisor] = {"words": Sleeps(30)}
     rules = policy({"forced": ["words"]})
-    limits = {"request_timeout_s": 0.6}
-    parts: dict[str, Any] = {"supervisors": slow, "policies": rules, "limits": limits}
-    async with FakeUpstream() as up, serving(guarded(up, tmp_path, **parts)) as proxy:
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, supervisors=slow, policies=rules)) as proxy:
         with pytest.raises(httpx.ReadTimeout):
-            await proxy.client.post(ROUTE, json={"input": "x"}, timeout=0.2)
-        assert (await proxy.wait_records(1))[0]["outcome"] == "cancelled"
+            await proxy.client.post(ROUTE, json={"input": "x"}, timeout=0.3)
+        record = (await proxy.wait_records(1))[0]
+        assert record["outcome"] == "cancelled", record
+
+
+async def test_a_deadline_a_bad_field_and_a_wrong_method(tmp_path: Path) -> None:  # G-45, W-02, W-21
+    slow: Mapping[str, Supervisor] = {"words": Sleeps(30)}
+    parts: dict[str, Any] = {"policies": policy({"forced": ["words"]}), "limits": {"request_timeout_s": 0.2}}
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, supervisors=slow, **parts)) as proxy:
         late = await moderate(proxy, "x")
         assert (late.status_code, late.json()["error"]["code"]) == (504, "deadline_exceeded")
         bad = await moderate(proxy, "x", future=1)
