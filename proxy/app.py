@@ -33,6 +33,7 @@ from proxy.ports import ClientGone
 from proxy.prepare import Arrival, IdSource, new_id, prepare
 from proxy.record import ClientEnd, Record
 from proxy.runtime import Runtime
+from proxy.unguarded import find_route, serve_unguarded
 from proxy.wire.adapter import Adapter
 from proxy.wire.body import parse_body
 from proxy.wire.chat import CHAT
@@ -84,6 +85,10 @@ class App:
 
     async def _serve_other(self, adapter: Adapter | None, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve what is not judged; every answer carries the request id (W-16)."""
+        declared = find_route(self.gateway.config.unguarded_routes, scope["method"], scope["path"])
+        if declared is not None:
+            await serve_unguarded(self.gateway, declared, scope, receive, send)
+            return
         request_id = read_request_id(read_headers(scope), new_id())
         path = canonical_path(scope["path"])
         status = 0

@@ -19,6 +19,7 @@ import orjson
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from proxy.declared import ModerationsConfig, UnguardedRoute
 from proxy.expand import expand_short_form, inline_references
 from proxy.policy import Policy
 from proxy.wire.moderation_field import FieldMode
@@ -154,17 +155,6 @@ class LimitsConfig(BaseModel):
     judge_concurrency: int = Field(default=64, ge=1)
 
 
-class ModerationsConfig(BaseModel):
-    """The model names of `/v1/moderations` and of the `moderation` field: each is a policy whose input stage judges.
-
-    Without `aliases`, ``omni-moderation-latest`` is the policy ``default``, if there is one.
-    """
-
-    model_config = _STRICT
-
-    aliases: dict[str, str] | None = None
-
-
 class Config(BaseModel):
     """The whole tree. Every field is documented in docs/configuration.md and has a test of its effect."""
 
@@ -180,6 +170,7 @@ class Config(BaseModel):
     limits: LimitsConfig = LimitsConfig()
     moderations: ModerationsConfig = ModerationsConfig()
     moderation_field: FieldMode = "answer"
+    unguarded_routes: tuple[UnguardedRoute, ...] = ()
     tasks: tuple[str, ...] = ("title", "tags")
     expose: Literal["full", "decision", "none"] = "full"
 
@@ -210,14 +201,6 @@ class Config(BaseModel):
         ]
         if problems:
             raise ValueError("\n".join(problems))
-        return self
-
-    @model_validator(mode="after")
-    def _check_aliases(self) -> Self:
-        for alias, policy in (self.moderations.aliases or {}).items():
-            if policy not in self.policies:
-                msg = f"moderations.aliases.{alias}: unknown policy {policy!r}; known: {_names(self.policies)}"
-                raise ValueError(msg)
         return self
 
     def moderation_aliases(self) -> Mapping[str, str]:

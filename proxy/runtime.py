@@ -17,7 +17,7 @@ from proxy.local import LocalSettings, start_local
 from proxy.metrics import Metrics
 from proxy.pipeline import Pipeline
 from proxy.plan import OPAQUE, Planner, StagePlan, forced_names, policy_rules
-from proxy.ports import Model, Settings
+from proxy.ports import Settings
 from proxy.prepare import Catalogue
 from proxy.sinks import JournalSinks
 from proxy.store.protocol import Journal
@@ -73,7 +73,7 @@ class Runtime:
     version: str
     keyring: Keyring
     catalogue: Catalogue
-    models: Mapping[str, Model]
+    models: Mapping[str, Upstream]
     pipeline: Pipeline
     sinks: JournalSinks
     chat: ChatService
@@ -209,7 +209,7 @@ def declared_labels(config: Config) -> Labels:
         supervisors=frozenset([*names, OPAQUE]),
         policies=frozenset(config.policies),
         upstreams=frozenset(config.upstreams),
-        routes=ROUTES,
+        routes=ROUTES | {route.path for route in config.unguarded_routes},
     )
 
 

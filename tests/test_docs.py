@@ -31,11 +31,11 @@ from proxy.config import (
     LimitsConfig,
     LocalUpstreamConfig,
     ModelConfig,
-    ModerationsConfig,
     ServerConfig,
     UpstreamConfig,
     parse_config,
 )
+from proxy.declared import ModerationsConfig, UnguardedRoute
 from proxy.gateway import Gateway
 from proxy.metrics import Metrics
 from proxy.store.rules import Labels
@@ -71,6 +71,7 @@ CONFIGURATION: Mapping[str, type[BaseModel]] = {
     "`journal`": JournalConfig,
     "`limits`": LimitsConfig,
     "`moderations`": ModerationsConfig,
+    "`unguarded_routes`": UnguardedRoute,
 }
 SUPERVISORS: Mapping[str, type[BaseModel]] = {
     "`rules`": Rules,
