@@ -20,8 +20,7 @@ from typing import Any, Literal, cast
 import yaml
 from pydantic import ValidationError
 
-from evals.contamination import has_embedded
-from evals.fingerprint import to_plain
+from evals.fingerprint import has_embedded, to_plain
 from evals.journal import JsonObject, sha256_json
 from evals.serving import serve
 from evals.statistics.jsonable import Json
@@ -32,7 +31,7 @@ from proxy.plan import Plan, Planner, Request, StagePlan
 from proxy.policy import Policy, ScopePolicy, StagePolicy, UnknownPolicy
 from proxy.redact import RedactionImpossible, redact_body
 from proxy.stages import StageResult, conclude
-from supervisors.embedded.guard import shipped_weights
+from supervisors.embedded.shipped import shipped_weights
 from supervisors.errors import ConfigError, StoreError
 from supervisors.plugins import flatten_errors
 from supervisors.secret import Secret

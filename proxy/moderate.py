@@ -9,7 +9,6 @@ from typing import Any
 
 import orjson
 
-from proxy.beside import Attended
 from proxy.blocks import block_error, is_failure
 from proxy.call import Call, Progress, measure_overhead
 from proxy.headers import Header, guardrail_headers
@@ -126,7 +125,7 @@ class Moderating:
 
     async def _answer(self, out: Responder) -> Answer | None:
         try:
-            async with Attended(out.watch, self.runtime.config.limits.request_timeout_s):
+            async with self.runtime.pipeline.attend(out):
                 if not self.runtime.sinks.ready():
                     raise record_unavailable()
                 return await self._moderate()

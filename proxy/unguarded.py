@@ -8,7 +8,6 @@ from contextlib import suppress
 from time import perf_counter
 
 from proxy.asgi import AsgiResponder, Receive, Scope, Send, read_body, read_headers, read_request_id, send_error
-from proxy.beside import Attended
 from proxy.declared import UnguardedRoute
 from proxy.failures import to_caller_error
 from proxy.gateway import Gateway
@@ -50,7 +49,8 @@ async def serve_unguarded(gateway: Gateway, route: UnguardedRoute, scope: Scope,
             gateway.leave()
         finished = True
     except RequestError as error:
-        out.status = await send_error(send, to_reply(error), request_id)
+        if not out.status:
+            out.status = await send_error(send, to_reply(error), request_id)
         finished = True
     finally:
         if not finished and not out.status:
@@ -112,14 +112,15 @@ class Passing:
         self._caller.allow_route(self._route.path)
         if not runtime.sinks.ready():
             raise record_unavailable()
-        body = await read_body(receive, headers, runtime.config.limits.max_body_bytes)
+        limits = runtime.config.limits
+        body = await read_body(receive, headers, limits.max_body_bytes, limits.request_timeout_s)
         path: str = scope["path"].rstrip("/")
         query: bytes = scope.get("query_string", b"")
         asked = Passed(
             self._route.method, path.removeprefix("/v1"), query.decode("latin-1"), tuple(headers.items()), body
         )
         try:
-            async with Attended(out.watch, runtime.config.limits.request_timeout_s):
+            async with runtime.pipeline.attend(out):
                 self._called = True
                 async with runtime.models[self._upstream].forward(asked) as reply:
                     await self._pass_back(reply, out)
