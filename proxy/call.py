@@ -12,7 +12,10 @@ from proxy.policy import Decision
 from proxy.record import ClientEnd, JudgedBy, Outcome, Phase, Record, RecordKind, Terminator, UpstreamCall, View
 from proxy.stages import StageResult
 from proxy.wire.adapter import Adapter
+from proxy.wire.moderation_field import FieldAsk
 from supervisors.types import Assessment, Cause, Segment, Stage, unknown
+
+BOTH_STAGES: tuple[Stage, ...] = ("input", "output")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ class Call:
         kind: what the record will say it is.
         size_bytes: size of the body as it came.
         stages: stages that are judged at all; a check may ask for one only.
+        moderation: what the caller asked for in the `moderation` field.
     """
 
     id: str
@@ -55,7 +59,8 @@ class Call:
     headers: tuple[tuple[str, str], ...] = ()
     kind: RecordKind = "exchange"
     size_bytes: int = 0
-    stages: tuple[Stage, ...] = ("input", "output")
+    stages: tuple[Stage, ...] = BOTH_STAGES
+    moderation: FieldAsk | None = None
 
     @property
     def output(self) -> StagePlan:
@@ -201,6 +206,7 @@ def to_record(call: Call, progress: Progress, kept: Kept) -> Record:
         holdback_s=progress.holdback_s,
         coherence=progress.coherence,
         content=kept.content,
+        tightened=call.moderation.tightened if call.moderation is not None else (),
     )
 
 

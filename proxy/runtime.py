@@ -17,13 +17,17 @@ from proxy.local import LocalSettings, start_local
 from proxy.metrics import Metrics
 from proxy.pipeline import Pipeline
 from proxy.plan import OPAQUE, Planner, StagePlan, forced_names, policy_rules
-from proxy.ports import Model, Settings
+from proxy.ports import Settings
 from proxy.prepare import Catalogue
 from proxy.sinks import JournalSinks
 from proxy.store.protocol import Journal
 from proxy.store.rules import Archive, Labels
 from proxy.upstream import Upstream, UpstreamSettings
 from proxy.wire.chat import CHAT
+from proxy.wire.completions import COMPLETIONS
+from proxy.wire.embeddings import EMBEDDINGS
+from proxy.wire.moderation_field import FieldSettings
+from proxy.wire.moderations import MODERATIONS
 from supervisors.chat import Budget, ChatService, ChatSettings
 from supervisors.errors import ConfigError
 from supervisors.nesting import walk
@@ -33,7 +37,20 @@ from supervisors.types import Context, Endpoint
 log = logging.getLogger(__name__)
 
 CHECK_ROUTE = "/v1/guardrails/check"
-ROUTES = frozenset({CHAT.route, "/v1/models", "/v1/guardrails", CHECK_ROUTE, "/v1/decisions", "/metrics", "/health"})
+ROUTES = frozenset(
+    {
+        CHAT.route,
+        COMPLETIONS.route,
+        EMBEDDINGS.route,
+        MODERATIONS.route,
+        "/v1/models",
+        "/v1/guardrails",
+        CHECK_ROUTE,
+        "/v1/decisions",
+        "/metrics",
+        "/health",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +73,7 @@ class Runtime:
     version: str
     keyring: Keyring
     catalogue: Catalogue
-    models: Mapping[str, Model]
+    models: Mapping[str, Upstream]
     pipeline: Pipeline
     sinks: JournalSinks
     chat: ChatService
@@ -92,7 +109,8 @@ async def open_runtime(config: Config, journal: Journal, metrics: Metrics) -> As
         metrics.declare(version, labels)
         line_settings = Settings(config.expose, config.limits.request_timeout_s, opener)
         planner = Planner(config.policies, config.supervisors)
-        catalogue = Catalogue(config.served_models(), planner, config.limits, config.tasks, version)
+        field = FieldSettings(config.moderation_field, config.moderation_aliases())
+        catalogue = Catalogue(config.served_models(), planner, config.limits, config.tasks, version, field)
         pipeline = Pipeline(line_settings, sinks)
         keyring = Keyring(config.keys)
         yield Runtime(config, version, keyring, catalogue, models, pipeline, sinks, chat, opener)
@@ -187,11 +205,11 @@ def declared_labels(config: Config) -> Labels:
     """Return the names that metric labels may take (O-17)."""
     names = [full for name, supervisor in config.supervisors.items() for full, _ in walk(name, supervisor)]
     return Labels(
-        models=frozenset(name for name in config.served_models() if name != "*"),
+        models=frozenset([*config.served_models(), *config.moderation_aliases()]) - {"*"},
         supervisors=frozenset([*names, OPAQUE]),
         policies=frozenset(config.policies),
         upstreams=frozenset(config.upstreams),
-        routes=ROUTES,
+        routes=ROUTES | {route.path for route in config.unguarded_routes},
     )
 
 
