@@ -34,12 +34,13 @@ from proxy.runtime import Runtime
 from proxy.wire.adapter import Adapter
 from proxy.wire.body import parse_body
 from proxy.wire.chat import CHAT
-from proxy.wire.errors import RequestError, internal
+from proxy.wire.errors import RequestError, internal, openai_reply
+from proxy.wire.messages import MESSAGES
 from supervisors.errors import GuardrailError, StoreError
 
 log = logging.getLogger(__name__)
 
-FAMILIES: Final[tuple[Adapter, ...]] = (CHAT,)
+FAMILIES: Final[tuple[Adapter, ...]] = (CHAT, MESSAGES)
 ADAPTERS: Final[Mapping[str, Adapter]] = {
     path: adapter for adapter in FAMILIES for path in (adapter.route, adapter.route.removeprefix("/v1"))
 }
@@ -90,7 +91,9 @@ class App:
             await send(message)
 
         if scope["method"] == "OPTIONS" or adapter is not None:
-            status = await send_methods(send, scope["method"], "POST" if adapter else "GET, HEAD, POST", request_id)
+            to_reply = adapter.error_reply if adapter else openai_reply
+            allow = "POST" if adapter else "GET, HEAD, POST"
+            status = await send_methods(send, scope["method"], allow, request_id, to_reply)
         else:
             await self._admin({**scope, "path": path, "raw_path": path.encode()}, receive, send_with_id)
         self.gateway.metrics.count_request(path if adapter is None else adapter.route, status)

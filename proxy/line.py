@@ -124,7 +124,7 @@ class Line:
         self._progress.finish_reasons = dict.fromkeys(range(count), "content_filter")
         if not call.stream:
             return self._answer(200, orjson.dumps(call.adapter.refusal_reply(head, count, notice)))
-        frames = [call.adapter.notice_frames(head, index, notice, released=False) for index in range(count)]
+        frames = [call.adapter.notice_frames(head, index, notice, released=None) for index in range(count)]
         self._progress.terminator = "done"
         return self._answer(200, b"".join(frames) + call.adapter.terminator, EVENT_STREAM)
 
@@ -192,14 +192,18 @@ class Line:
         return await run_stage(plan, plan.blocking, exchange, self._open(plan))
 
     def _redact_choice(self, body: dict[str, Any], result: StageResult) -> StageResult:
-        spans = result.redactions
+        spans, adapter, plan = result.redactions, self._call.adapter, self._call.plan.output
+        signed = {span.path for span in spans if adapter.is_signed(span.path)}
         try:
-            redact_body(body, spans)
+            if signed and plan.on_signed == "block":
+                raise RedactionImpossible("a signed text")  # noqa: TRY301 - treated like what redact_body refuses
+            redact_body(body, [span for span in spans if span.path not in signed])
         except RedactionImpossible:
-            return without_spans(self._call.plan.output, result)
+            return without_spans(plan, result)
+        adapter.drop_signed(body, signed)
         if result.choice is not None:
             content = [(span.start, span.end) for span in spans if span.path.endswith("/content")]
-            self._call.adapter.mask_logprobs(body, {result.choice: content})
+            adapter.mask_logprobs(body, {result.choice: content})
         return result
 
     def _block_choices(self, body: dict[str, Any], blocked: Sequence[StageResult]) -> None:
@@ -258,7 +262,8 @@ class Line:
             overhead = self._progress.overhead_s = measure_overhead(self._call, self._progress)
         own = guardrail_headers(self._call, self._progress, self._settings.expose, overhead)
         upstream = [(n.encode(), v.encode("latin-1")) for n, v in self._upstream_headers if n != "content-type"]
-        return [*upstream, (b"x-request-id", self._call.request_id.encode()), *own]
+        ids = [(name.encode(), self._call.request_id.encode()) for name in self._call.adapter.id_headers]
+        return [*upstream, *ids, *own]
 
     def _answer(self, status: int, body: bytes, kind: Sequence[Header] = ()) -> Answer:
         return Answer(status, [*(kind or JSON), *self._headers()], body)
@@ -310,7 +315,8 @@ class Line:
         if self._progress.outcome == "answered":
             self._progress.outcome = "client_error" if error.status < 500 else "unavailable"
         reply = self._call.adapter.error_reply(error, self._call.request_id)
-        extra = [(name.encode(), value.encode("ascii", "replace")) for name, value in reply.headers.items()]
+        ids = self._call.adapter.id_headers
+        extra = [(n.encode(), v.encode("ascii", "replace")) for n, v in reply.headers.items() if n not in ids]
         return Answer(reply.status, [*JSON, *self._headers(), *extra], reply.body)
 
 

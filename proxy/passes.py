@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from proxy.plan import StagePlan
 from supervisors.ask import stream_capability
-from supervisors.types import Cause, Segment, Supervisor, Verdict
+from supervisors.types import Cause, Kind, Segment, Supervisor, Verdict
 
 Group = Literal["window", "growth", "final"]
 
@@ -30,6 +30,43 @@ class Pass:
     segments: tuple[Segment, ...]
     offsets: Mapping[str, int]
     complete: bool
+
+
+@dataclass(slots=True)
+class Field:
+    """One text field of a choice as it grows.
+
+    Args:
+        kind: what it is.
+        whole: released only as a whole (tool calls, audio).
+        parts: deltas in order.
+        length: characters so far.
+        released: characters that have left.
+        windowed: characters given to the window group.
+        credit: characters that every enforcing supervisor has covered.
+        ended: nothing will be added.
+    """
+
+    kind: Kind
+    whole: bool
+    parts: list[str] = field(default_factory=list[str])
+    length: int = 0
+    released: int = 0
+    windowed: int = 0
+    credit: int = 0
+    ended: bool = False
+
+    @property
+    def settled(self) -> bool:
+        """Say whether the whole field has been given to the window group."""
+        return self.ended and self.windowed == self.length
+
+    @property
+    def text(self) -> str:
+        """Return the exact concatenation of the deltas (S-03)."""
+        if len(self.parts) > 1:
+            self.parts = ["".join(self.parts)]
+        return self.parts[0] if self.parts else ""
 
 
 def group_supervisors(

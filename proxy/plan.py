@@ -52,6 +52,7 @@ class StagePlan:
         exhaustive: ask everybody even when the block is certain.
         stream: the strictest stream setting; meaningful on output.
         block_scope: a block of one choice blocks only that choice, or the whole response.
+        on_signed: what a redaction inside signed thinking does: remove its block from the reply, or block the reply.
     """
 
     stage: Stage
@@ -64,6 +65,14 @@ class StagePlan:
     exhaustive: bool = False
     stream: StreamPolicy = field(default_factory=StreamPolicy)
     block_scope: Literal["choice", "response"] = "choice"
+    on_signed: Literal["strip", "block"] = "strip"
+
+    @property
+    def redacts(self) -> bool:
+        """Say whether a verdict of this stage can lead to a redaction."""
+        return any(
+            rule.enforce and "redact" in (rule.on_unsafe, *rule.on_scope.values()) for rule in self.rules.values()
+        )
 
     def observing(self) -> StagePlan:
         """Return the same stage with nothing enforced: observe mode records and alters nothing."""
@@ -204,6 +213,7 @@ class Planner:
             exhaustive=any(policy.exhaustive for _, policy in active),
             stream=_merge_streams([policy.stream for policy in outputs]),
             block_scope="response" if any(p.block_scope == "response" for p in outputs) else "choice",
+            on_signed=strictest(("strip", "block"), (p.on_signed for p in outputs)),
         )
 
     def _named(self, modes: Mapping[str, Mode], *wanted: Mode) -> Named:

@@ -69,21 +69,30 @@ def redact_body(body: dict[str, Any], spans: Iterable[Span]) -> None:
     """Replace the spans in the body, in place.
 
     Raises:
-        RedactionImpossible: a path does not lead to a string, or JSON arguments would break or lose a key.
+        RedactionImpossible: a path does not lead to a string, the text is signed, or JSON arguments would break or
+            lose a key.
     """
     for path, marks in merge_spans(spans).items():
         pointer, _, inner = path.partition("#")
         holder, key = _find(body, pointer)
-        text = holder[key]
-        if not isinstance(text, str):
+        value = holder[key]
+        if isinstance(holder, dict) and "signature" in holder:
+            msg = f"a signature covers the text at {pointer}"
+            raise RedactionImpossible(msg)
+        if isinstance(value, dict | list) and pointer.endswith("/input"):
+            # Anthropic's tool input is an object; it was judged as its JSON text.
+            holder[key] = orjson.loads(_mask_text(orjson.dumps(value).decode(), pointer, inner, marks))
+        elif isinstance(value, str):
+            holder[key] = _mask_text(value, pointer, inner, marks)
+        else:
             msg = f"no text at {pointer}"
             raise RedactionImpossible(msg)
-        if inner:
-            holder[key] = _mask_inside(text, inner, marks)
-        elif pointer.endswith(("/arguments", "/input")):
-            holder[key] = mask_arguments(text, marks)
-        else:
-            holder[key] = mask(text, marks)
+
+
+def _mask_text(text: str, pointer: str, inner: str, marks: Sequence[Mark]) -> str:
+    if inner:
+        return _mask_inside(text, inner, marks)
+    return mask_arguments(text, marks) if pointer.endswith(("/arguments", "/input")) else mask(text, marks)
 
 
 def _find(body: dict[str, Any], pointer: str) -> tuple[Any, Any]:

@@ -79,6 +79,7 @@ class Relay:
         self._gates: dict[int, Gate] = {}
         self._noticed: set[int] = set()
         self._tail: list[bytes] = []
+        self._terminator = call.adapter.terminator
         self._head: Head | None = None
         self._broken = False
         self._held_since: float | None = None
@@ -149,10 +150,10 @@ class Relay:
         if chunk.body is not None:
             if self._head is None:
                 self._head = self._adapter.read_head(chunk)
-                model = chunk.body.get("model")
+                model = self._head.members.get("model")
                 progress.model_served = model if isinstance(model, str) else None
             if chunk.usage is not None:
-                progress.usage = chunk.usage
+                progress.usage = {**(progress.usage or {}), **chunk.usage}
         if chunk.finish is not None and chunk.choice is not None:
             progress.finish_reasons[chunk.choice] = chunk.finish
             progress.filtered = progress.filtered or chunk.finish == "content_filter"
@@ -165,7 +166,10 @@ class Relay:
 
     async def _judge_chunk(self, chunk: Chunk) -> None:
         if chunk.choice is None:
-            self._tail.append(b"" if chunk.last else chunk.raw)
+            if chunk.last:
+                self._terminator = chunk.raw
+            else:
+                self._tail.append(chunk.raw)
             return
         gate = self._gates.get(chunk.choice)
         if gate is None:
@@ -184,7 +188,7 @@ class Relay:
             gate.take(asked, await self._ask(choice, asked))
         if gate.block is not None:
             await self._block(choice, gate)
-        elif passes or self._plan.stream.mode == "observe":
+        elif passes or gate.settled or self._plan.stream.mode == "observe":
             released = gate.release()
             if released:
                 await self._write_released(b"".join(released))
@@ -219,7 +223,7 @@ class Relay:
             await self._fail(error)
             return
         head = self._head or self._adapter.new_head(self._call.id, int(self._call.started), self._call.model)
-        released = gate.released_any
+        released = gate.left
         self._progress.finish_reasons[choice] = "content_filter"
         await self._write(self._adapter.notice_frames(head, choice, self._notice, released=released))
         if self._plan.block_scope == "response":
@@ -234,7 +238,7 @@ class Relay:
                 self._noticed.add(other)
                 gate = self._gates.get(other)
                 self._progress.finish_reasons[other] = "content_filter"
-                released = gate is not None and gate.released_any
+                released = gate.left if gate is not None else None
                 await self._write(self._adapter.notice_frames(head, other, self._notice, released=released))
 
     def _categories(self, choice: int, gate: Gate) -> tuple[str, ...]:
@@ -258,7 +262,7 @@ class Relay:
         usage = b"" if self._progress.cancelled_upstream else b"".join(self._tail)
         self.ended = True
         self._progress.terminator = "done"
-        await self._write(usage + self._adapter.terminator)
+        await self._write(usage + self._terminator)
 
     async def abort(self, error: RequestError) -> None:
         """Judge what is held, release what is covered, and end with an error frame (S-23).

@@ -24,6 +24,7 @@ from proxy.store.protocol import Journal
 from proxy.store.rules import Archive, Labels
 from proxy.upstream import Upstream, UpstreamSettings
 from proxy.wire.chat import CHAT
+from proxy.wire.messages import MESSAGES
 from supervisors.chat import Budget, ChatService, ChatSettings
 from supervisors.errors import ConfigError
 from supervisors.nesting import walk
@@ -33,7 +34,9 @@ from supervisors.types import Context, Endpoint
 log = logging.getLogger(__name__)
 
 CHECK_ROUTE = "/v1/guardrails/check"
-ROUTES = frozenset({CHAT.route, "/v1/models", "/v1/guardrails", CHECK_ROUTE, "/v1/decisions", "/metrics", "/health"})
+ROUTES = frozenset(
+    {CHAT.route, MESSAGES.route, "/v1/models", "/v1/guardrails", CHECK_ROUTE, "/v1/decisions", "/metrics", "/health"}
+)
 
 
 @dataclass(frozen=True, slots=True)

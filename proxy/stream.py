@@ -8,49 +8,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from proxy.frontier import SENTENCE_ENDS, clear_of_cuts, end_of_words, has_sentence, holdback_start, mask_piece
-from proxy.passes import Group, Pass, group_supervisors, holdback_of, join_passes, shift_spans
+from proxy.passes import Field, Group, Pass, group_supervisors, holdback_of, join_passes, shift_spans
 from proxy.plan import StagePlan
 from proxy.policy import Reason, judge_verdict
 from proxy.redact import Mark, RedactionImpossible, mask_arguments, merge_spans
-from proxy.wire.adapter import Adapter, Chunk, Piece
-from supervisors.types import Assessment, Cause, Kind, Media, Segment, Span, Supervisor, Verdict, unknown
+from proxy.wire.adapter import Adapter, Chunk, Piece, Released
+from supervisors.types import Assessment, Cause, Media, Segment, Span, Supervisor, Verdict, unknown
 
 _SENTENCE_CHARS: Final = 1000
 _OVERLAP_CHARS: Final = 256
-
-
-@dataclass(slots=True)
-class _Field:
-    """One text field of the choice as it grows.
-
-    Args:
-        kind: what it is.
-        whole: released only as a whole (tool calls, audio).
-        parts: deltas in order.
-        length: characters so far.
-        released: characters that have left.
-        windowed: characters given to the window group.
-        credit: characters that every enforcing supervisor has covered.
-    """
-
-    kind: Kind
-    whole: bool
-    parts: list[str] = field(default_factory=list[str])
-    length: int = 0
-    released: int = 0
-    windowed: int = 0
-    credit: int = 0
-
-    @property
-    def text(self) -> str:
-        """Return the exact concatenation of the deltas (S-03)."""
-        if len(self.parts) > 1:
-            self.parts = ["".join(self.parts)]
-        return self.parts[0] if self.parts else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +65,7 @@ class Gate:
         self._choice = choice
         self._turn = turn
         self._mode = plan.stream.mode
-        self._fields: dict[str, _Field] = {}
+        self._fields: dict[str, Field] = {}
         self._held: deque[_Held] = deque()
         self._held_bytes = 0
         self._running = {name: _Running(supervisor) for name, supervisor in plan.blocking}
@@ -112,6 +82,10 @@ class Gate:
         self._marks: dict[str, list[Mark]] = {}
         self._spans: list[Span] = []
         self._final = not plan.blocking
+        self._closing = False
+        self._stripped: set[str] = set()
+        self._dropped = 0
+        self._last: Chunk | None = None
         self.finish: str | None = None
         self.block: Block | None = None
         self.released_any = False
@@ -127,6 +101,16 @@ class Gate:
         """Say whether text waits for a verdict."""
         return bool(self._held)
 
+    @property
+    def settled(self) -> bool:
+        """Say whether everything so far has had its final pass, so that what holds no text need not wait."""
+        return self._final
+
+    @property
+    def left(self) -> Released | None:
+        """Say what has left of the choice, None when nothing has."""
+        return Released(self._last, self._dropped) if self.released_any else None
+
     def push(self, chunk: Chunk) -> None:
         """Take one frame of this choice."""
         if self.block is not None:
@@ -141,6 +125,8 @@ class Gate:
                 self._count(piece.text)
         if chunk.pieces and self._plan.blocking:
             self._final = False
+        if chunk.closes:
+            self._close_fields(chunk.part)
         if chunk.finish is not None:
             self.finish = chunk.finish
         self._held.append(_Held(chunk, tuple(ends)))
@@ -148,18 +134,28 @@ class Gate:
         if self._held_bytes > self._plan.stream.max_buffer_bytes and self._mode != "observe":
             self._overflow()
 
+    def _close_fields(self, part: str) -> None:
+        for name, grown in self._fields.items():
+            if name.startswith(part):
+                grown.ended = True
+                self._closing = self._closing or not grown.settled
+
     def _count(self, text: str) -> None:
         self._total += len(text)
         self._new += len(text)
         if self._mode == "sentence" and not self._sentence:
             self._sentence = not SENTENCE_ENDS.isdisjoint(text)
 
-    def _field(self, piece: Piece) -> _Field:
+    def _field(self, piece: Piece) -> Field:
         grown = self._fields.get(piece.field)
         if grown is None:
-            whole = piece.kind in ("tool_args", "media", "name") or "_call" in piece.field
-            grown = self._fields[piece.field] = _Field(piece.kind, whole)
+            whole = piece.kind in ("tool_args", "media", "name") or "_call" in piece.field or self._may_strip(piece)
+            grown = self._fields[piece.field] = Field(piece.kind, whole)
         return grown
+
+    def _may_strip(self, piece: Piece) -> bool:
+        """Say whether a redaction would remove the whole part, so that no character of it may leave before its end."""
+        return self._adapter.is_signed(piece.field) and self._plan.redacts and self._plan.on_signed == "strip"
 
     def _overflow(self) -> None:
         """Judge in windows from here on, after the policy has said what an over-long hold means."""
@@ -190,7 +186,7 @@ class Gate:
 
     def _interim_passes(self) -> list[Pass]:
         passes: list[Pass] = []
-        if self._groups["window"] and self._window_is_due():
+        if self._groups["window"] and (self._closing or self._window_is_due()):
             passes.append(self._window_pass(complete=False))
         if self._groups["growth"] and self._total > self._next_growth:
             while self._next_growth < self._total:
@@ -223,10 +219,12 @@ class Gate:
         segments: list[Segment] = []
         offsets: dict[str, int] = {}
         self._new = 0
-        self._sentence = False
+        self._sentence = self._closing = False
         for name, grown in self._judged_fields(complete=complete):
+            if grown.settled and not complete:
+                continue
             start = max(0, min(grown.windowed - self._overlap, self._covered(grown)))
-            end = grown.length if complete else end_of_words(grown.text, grown.windowed)
+            end = grown.length if complete or grown.ended else end_of_words(grown.text, grown.windowed)
             self._new += grown.length - end
             grown.windowed = max(end, grown.windowed)
             if end > start or grown.kind == "media":
@@ -235,9 +233,9 @@ class Gate:
                 segments.append(self._segment(path, grown, start, end))
         return Pass("window", self._groups["window"], tuple(segments), offsets, complete)
 
-    def _covered(self, grown: _Field) -> int:
+    def _covered(self, grown: Field) -> int:
         """Return how far no match of a window supervisor can still be open."""
-        if not self._holdback:
+        if not self._holdback or grown.settled:
             return grown.windowed
         return clear_of_cuts(grown.text, holdback_start(grown.text, grown.windowed, self._holdback))
 
@@ -248,15 +246,15 @@ class Gate:
             grown.credit = grown.length
         return Pass(group, self._groups[group], tuple(segments), {}, complete)
 
-    def _judged_fields(self, *, complete: bool) -> list[tuple[str, _Field]]:
+    def _judged_fields(self, *, complete: bool) -> list[tuple[str, Field]]:
         spoken = any(grown.kind == "transcript" for grown in self._fields.values())
         return [
             (name, grown)
             for name, grown in self._fields.items()
-            if (complete or not grown.whole) and not (grown.kind == "media" and spoken)
+            if (complete or grown.ended or not grown.whole) and not (grown.kind == "media" and spoken)
         ]
 
-    def _segment(self, path: str, grown: _Field, start: int, end: int) -> Segment:
+    def _segment(self, path: str, grown: Field, start: int, end: int) -> Segment:
         if grown.kind == "media":
             media = Media("audio/unknown", grown.length, "")
             return Segment(path, "assistant", "media", "", self._turn, self._choice, media)
@@ -287,7 +285,7 @@ class Gate:
 
     def _mark(self, found: Sequence[Span]) -> None:
         """Mark new spans; the overlap of windows finds some again that are marked already."""
-        spans = [span for span in found if not self._is_marked(span)]
+        spans = self._strip_signed([span for span in found if not self._is_marked(span)])
         self._spans += spans
         self._marks = merge_spans(self._spans)
         for name, grown in self._fields.items():
@@ -301,11 +299,24 @@ class Gate:
         if any("#" in span.path for span in spans):
             self.block = Block("unsafe", None, "redaction_impossible")
 
+    def _strip_signed(self, spans: Sequence[Span]) -> list[Span]:
+        """Leave out the parts whose signed text a span touches (W-32), and return the other spans."""
+        kept: list[Span] = []
+        for span in spans:
+            name = span.path.removeprefix(self._path(""))
+            if not self._adapter.is_signed(name):
+                kept.append(span)
+            elif self._plan.on_signed == "block" or self._fields[name].released:
+                self.block = Block("unsafe", None, "redaction_impossible")
+            else:
+                self._stripped.add(name[: name.rindex("/") + 1])
+        return kept
+
     def _is_marked(self, span: Span) -> bool:
         marks = self._marks.get(span.path, ())
         return any(mark.start <= span.start and span.end <= mark.end for mark in marks)
 
-    def _check_arguments(self, grown: _Field, marks: Sequence[Mark]) -> None:
+    def _check_arguments(self, grown: Field, marks: Sequence[Mark]) -> None:
         try:
             mask_arguments(grown.text, marks)
         except RedactionImpossible:
@@ -323,8 +334,10 @@ class Gate:
                 break
             self._held.popleft()
             self._held_bytes -= len(held.chunk.raw)
-            out.append(self._render(held))
-            self.released_any = True
+            rendered = self._render(held)
+            if rendered:
+                out.append(rendered)
+                self.released_any = True
         return out
 
     def _covers(self, held: _Held, frontiers: dict[str, int]) -> bool:
@@ -339,23 +352,30 @@ class Gate:
                 return False
         return True
 
-    def _frontier(self, grown: _Field) -> int:
-        if grown.whole or self._mode == "hold" or self._groups["final"]:
+    def _frontier(self, grown: Field) -> int:
+        if (grown.whole and not grown.ended) or self._mode == "hold" or self._groups["final"]:
             return 0
         if not self._groups["window"]:
-            return clear_of_cuts(grown.text, grown.credit)
+            return grown.credit if grown.ended else clear_of_cuts(grown.text, grown.credit)
         covered = self._covered(grown)
         return min(covered, grown.credit) if self._groups["growth"] else covered
 
     def _render(self, held: _Held) -> bytes:
+        part = held.chunk.part
+        if part in self._stripped:
+            self._dropped += held.chunk.closes
+            return b""
+        if part:
+            self._last = held.chunk
         texts: list[str] = []
         for piece, end in zip(held.chunk.pieces, held.ends, strict=True):
             self._fields[piece.field].released = end
             marks = self._marks.get(self._path(piece.field))
             texts.append(mask_piece(piece.text, end - len(piece.text), marks) if marks else piece.text)
-        if not self._marks or texts == [piece.text for piece in held.chunk.pieces]:
+        dropped = self._dropped if part else 0
+        if not dropped and (not self._marks or texts == [piece.text for piece in held.chunk.pieces]):
             return held.chunk.raw
-        return self._adapter.rewrite(held.chunk, texts)
+        return self._adapter.rewrite(held.chunk, texts, dropped)
 
     def assessments(self) -> list[Assessment]:
         """Return one assessment a supervisor over all passes; one that never ran is skipped."""

@@ -5,7 +5,7 @@ The pipeline and the stream gate speak only this; each family has one implementa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -44,6 +44,8 @@ class Chunk:
         last: the stream's own terminator.
         usage: usage as reported in this frame.
         error: the upstream reported an error in the stream.
+        part: pointer prefix of the part of the reply this frame belongs to, where a reply is made of numbered parts.
+        closes: the part is complete with this frame, and so are all fields below its prefix.
     """
 
     raw: bytes
@@ -54,6 +56,21 @@ class Chunk:
     last: bool = False
     usage: Mapping[str, Any] | None = None
     error: bool = False
+    part: str = ""
+    closes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """What has left of a choice.
+
+    Args:
+        last: the last frame of a numbered part that left, None when there was none.
+        dropped: parts left out so far.
+    """
+
+    last: Chunk | None = None
+    dropped: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +112,11 @@ class Adapter(Protocol):
         ...
 
     @property
+    def id_headers(self) -> Sequence[str]:
+        """Names of the response headers that carry the request id (W-16)."""
+        ...
+
+    @property
     def terminator(self) -> bytes:
         """Bytes that end a stream which did not end in an error."""
         ...
@@ -123,6 +145,14 @@ class Adapter(Protocol):
         """Replace the content of the blocked choices by the notice, in place."""
         ...
 
+    def is_signed(self, path: str) -> bool:
+        """Say whether a signature covers the text at this path of a reply, so that it cannot be changed (W-32)."""
+        ...
+
+    def drop_signed(self, reply: dict[str, Any], paths: Iterable[str]) -> None:
+        """Remove the parts that hold these signed texts, in place."""
+        ...
+
     def mask_logprobs(self, reply: dict[str, Any], redacted: Mapping[int, Sequence[tuple[int, int]]]) -> None:
         """Drop the log-probabilities of tokens that overlap a redacted span of the content (W-09), in place."""
         ...
@@ -135,8 +165,8 @@ class Adapter(Protocol):
         """Return the chunks of one frame, split by choice; raise `ValueError` when it is no frame of this family."""
         ...
 
-    def rewrite(self, chunk: Chunk, texts: Sequence[str]) -> bytes:
-        """Return the frame with the texts of its pieces replaced, in order."""
+    def rewrite(self, chunk: Chunk, texts: Sequence[str], dropped: int = 0) -> bytes:
+        """Return the frame with the texts of its pieces replaced, in order, and its part renumbered."""
         ...
 
     def new_head(self, record_id: str, created: int, model: str) -> Head:
@@ -147,8 +177,8 @@ class Adapter(Protocol):
         """Return the head that this chunk carries."""
         ...
 
-    def notice_frames(self, head: Head, choice: int, notice: Notice, *, released: bool) -> bytes:
-        """Return the notice chunk and the finish chunk of a blocked choice."""
+    def notice_frames(self, head: Head, choice: int, notice: Notice, *, released: Released | None) -> bytes:
+        """Return the notice and the end of a blocked choice; `released` is None when nothing of it has left."""
         ...
 
     def empty_frame(self, head: Head) -> bytes:

@@ -6,7 +6,7 @@ allow-list of guarding §1 (G-01). `tests/proxy/wire/test_chat.py` proves it wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
 from proxy.wire import chat_reply, chat_stream
@@ -233,6 +233,7 @@ class ChatAdapter:
     route = ROUTE
     upstream_path = "/chat/completions"
     param = "messages"
+    id_headers = ("x-request-id",)
     terminator = DONE
     request_segments = staticmethod(request_segments)
     reply_segments = staticmethod(reply_segments)
@@ -247,6 +248,13 @@ class ChatAdapter:
     empty_frame = staticmethod(chat_stream.empty_frame)
     error_reply = staticmethod(openai_reply)
     error_frame = staticmethod(chat_stream.error_frame)
+
+    def is_signed(self, path: str) -> bool:
+        """Return false: nothing in a chat reply is signed."""
+        return False
+
+    def drop_signed(self, reply: dict[str, Any], paths: Iterable[str]) -> None:
+        """Do nothing: nothing in a chat reply is signed."""
 
     def choice_count(self, body: Mapping[str, Any]) -> int:
         """Return `n`, 1 when absent."""

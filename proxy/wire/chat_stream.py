@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 import orjson
 
-from proxy.wire.adapter import Chunk, Head, Notice, Piece
+from proxy.wire.adapter import Chunk, Head, Notice, Piece, Released
 from proxy.wire.errors import RequestError, error_body
 from proxy.wire.segments import as_list, as_object, string_leaves
 from proxy.wire.sse import DONE, Frame, data_frame
@@ -149,7 +149,7 @@ def _leaf_pieces(value: object, path: str, at: tuple[str | int, ...], kind: Kind
     return [Piece(leaf, kind, text, ()) for leaf, text in string_leaves(value, path)]
 
 
-def rewrite(chunk: Chunk, texts: Sequence[str]) -> bytes:
+def rewrite(chunk: Chunk, texts: Sequence[str], dropped: int = 0) -> bytes:
     """Return the frame with the texts of its pieces replaced; `obfuscation` and `logprobs` go with the rewrite.
 
     Raises:
@@ -185,7 +185,7 @@ def frame(head: Head, choice: int, delta: Mapping[str, Any], finish: str | None)
     return data_frame({**head.members, "object": "chat.completion.chunk", "choices": choices})
 
 
-def notice_frames(head: Head, choice: int, notice: Notice, *, released: bool) -> bytes:
+def notice_frames(head: Head, choice: int, notice: Notice, *, released: Released | None) -> bytes:
     """Return the notice chunk and the finish chunk of a blocked choice (wire §5.2)."""
     delta: dict[str, Any] = {} if released else {"role": "assistant"}
     if not notice.only_refusal:

@@ -78,9 +78,12 @@ class SegmentList:
         self.add_bytes(path, mime, data)
 
     def add_bytes(self, path: str, mime: str, data: bytes | None) -> None:
-        """Add the content of a file part: text MIME types are judged as text, the rest is media."""
+        """Add the content of a file part: text MIME types are judged as text, the rest is media.
+
+        The path of decoded text leads inside the string it was decoded from, where nothing can be redacted.
+        """
         if data is not None and mime.startswith(_TEXT_MIMES):
-            self.add(path, "text", data.decode("utf-8", "replace"))
+            self.add(f"{path}#data", "text", data.decode("utf-8", "replace"))
             return
         media = Media(mime, len(data or b""), sha256(data or b"").hexdigest())
         self.found.append(Segment(path, self.role, "media", "", self.turn, self.choice, media))

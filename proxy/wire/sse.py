@@ -106,6 +106,11 @@ def _parse(raw: bytes) -> Frame:
     return Frame(raw, b"\n".join(data), event)
 
 
+def event_frame(event: str, value: object) -> bytes:
+    """Return one named frame holding JSON."""
+    return b"event: " + event.encode() + b"\ndata: " + orjson.dumps(value) + b"\n\n"
+
+
 def data_frame(value: object) -> bytes:
     """Return one `data:` frame holding JSON."""
     return b"data: " + orjson.dumps(value) + b"\n\n"

@@ -1,0 +1,181 @@
+"""`/v1/messages`: between Anthropic's wire bodies and canonical segments. Pure.
+
+Everything that can reach the model or the caller as text is in a segment, unless it is on the structural
+allow-list of guarding §1 (G-01). `tests/proxy/wire/test_messages.py` proves it with generated bodies.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from proxy.wire import messages_error, messages_reply, messages_stream
+from proxy.wire.adapter import Adapter, Head, Notice
+from proxy.wire.errors import RequestError, invalid
+from proxy.wire.messages_block import IDS, add_content, is_cache_control
+from proxy.wire.segments import SegmentList, as_list, as_object, escape
+from supervisors.types import Role, Segment
+
+ROUTE: Final = "/v1/messages"
+ROLES: Final[Mapping[str, Role]] = {"user": "user", "assistant": "assistant", "system": "system"}
+
+_STRUCTURAL: Final = frozenset({"model", "messages", "system", "metadata", "stop_sequences", "service_tier"})
+_WORDS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
+    "thinking": {
+        "type": frozenset({"enabled", "disabled", "adaptive"}),
+        "display": frozenset({"summarized", "omitted"}),
+    },
+    "output_config": {"effort": frozenset({"low", "medium", "high", "xhigh", "max"})},
+    "tool_choice": {"type": frozenset({"auto", "any", "tool", "none"})},
+}
+_SCHEMA_TYPES: Final = frozenset(
+    {"custom", "json_schema", "object", "array", "string", "number", "integer", "boolean", "null"}
+)
+_TOOL_TYPE: Final = re.compile(r"[a-z_]{1,40}_\d{8}")
+"""Anthropic's own tools carry a dated type, as in ``web_search_20250305``."""
+
+
+def request_segments(body: Mapping[str, Any]) -> tuple[Segment, ...]:
+    """Return the segments of a request: the system text, the messages, then everything else that is text.
+
+    Raises:
+        RequestError: 400 with the JSON path when a field the proxy reads has the wrong type, and for MCP servers:
+            the provider would call a server of the caller's choice, whose answers nobody here judges (wire §2.3).
+    """
+    segments = SegmentList("system", -1)
+    messages = as_list(body.get("messages"))
+    if not messages:
+        raise invalid("'messages' must be a non-empty list of messages.", "messages")
+    _add_system(segments, body.get("system"))
+    for turn, message in enumerate(messages):
+        _add_message(segments, message, turn)
+    segments.speak("user", -1)
+    for key, value in body.items():
+        if key not in _STRUCTURAL:
+            _add_field(segments, key, value)
+    return tuple(segments.found)
+
+
+def _add_system(segments: SegmentList, system: object) -> None:
+    if not (system is None or isinstance(system, str) or as_list(system) is not None):
+        raise invalid("'system' must be a string or a list of text blocks.", "system")
+    add_content(segments, system, "/system")
+
+
+def _add_message(segments: SegmentList, value: object, turn: int) -> None:
+    message = as_object(value)
+    if message is None:
+        raise invalid("A message must be an object with a role and content.", f"messages[{turn}]")
+    word = message.get("role")
+    role = ROLES.get(word) if isinstance(word, str) else None
+    if role is None:
+        raise invalid(f"'role' must be one of {', '.join(ROLES)}.", f"messages[{turn}].role")
+    content = message.get("content")
+    if not isinstance(content, str) and as_list(content) is None:
+        raise invalid("'content' must be a string or a list of blocks.", f"messages[{turn}].content")
+    segments.speak(role, turn)
+    path = f"/messages/{turn}"
+    for key, child in message.items():
+        if key == "content":
+            add_content(segments, child, f"{path}/content")
+        elif key not in ("role", "id"):
+            segments.add(f"{path}/{escape(key)}", "other", child)
+
+
+def _add_field(segments: SegmentList, key: str, value: object) -> None:
+    path = f"/{escape(key)}"
+    match key:
+        case "tools" | "output_format":
+            _add_definition(segments, value, path)
+        case "mcp_servers" if value:
+            message = "'mcp_servers' would make the provider call servers of the caller's choice; leave it out."
+            raise RequestError(400, "unsupported_parameter", message, param=key)
+        case "container" if isinstance(value, str):
+            pass  # an id
+        case "thinking" | "output_config" | "tool_choice":
+            _add_options(segments, value, path, _WORDS[key])
+        case _ if not is_cache_control(key, value):
+            segments.add(path, "other", value)
+        case _:
+            pass
+
+
+def _add_options(segments: SegmentList, value: object, path: str, words: Mapping[str, frozenset[str]]) -> None:
+    options = as_object(value)
+    if options is None:
+        segments.add(path, "other", value)
+        return
+    for key, child in options.items():
+        at = f"{path}/{escape(key)}"
+        if isinstance(child, str) and child in words.get(key, ()):
+            continue
+        if key == "format":
+            _add_definition(segments, child, at)
+        else:
+            segments.add(at, "name" if key == "name" else "other", child)
+
+
+def _add_definition(segments: SegmentList, value: object, path: str) -> None:
+    """Add tool definitions and schemas: names, descriptions, examples and enums are text the model reads."""
+    definition = as_object(value)
+    if definition is not None:
+        for key, child in definition.items():
+            if not (_is_type(key, child) or is_cache_control(key, child) or (key in IDS and isinstance(child, str))):
+                _add_definition(segments, child, f"{path}/{escape(key)}")
+    elif isinstance(value, str):
+        segments.add(path, "tool_def", value)
+    else:
+        for index, child in enumerate(as_list(value) or []):
+            _add_definition(segments, child, f"{path}/{index}")
+
+
+def _is_type(key: str, value: object) -> bool:
+    if key != "type" or not isinstance(value, str):
+        return False
+    return value in _SCHEMA_TYPES or _TOOL_TYPE.fullmatch(value) is not None
+
+
+class MessagesAdapter:
+    """The Anthropic Messages family for the pipeline."""
+
+    route = ROUTE
+    upstream_path = "/messages"
+    param = "messages"
+    id_headers = ("x-request-id", "request-id")
+    terminator = messages_stream.MESSAGE_STOP
+    request_segments = staticmethod(request_segments)
+    reply_segments = staticmethod(messages_reply.reply_segments)
+    finish_reasons = staticmethod(messages_reply.finish_reasons)
+    block_choices = staticmethod(messages_reply.block_choices)
+    refusal_reply = staticmethod(messages_reply.refusal_reply)
+    is_signed = staticmethod(messages_reply.is_signed)
+    drop_signed = staticmethod(messages_reply.drop_signed)
+    read_frame = staticmethod(messages_stream.read_frame)
+    rewrite = staticmethod(messages_stream.rewrite)
+    read_head = staticmethod(messages_stream.read_head)
+    notice_frames = staticmethod(messages_stream.notice_frames)
+    error_reply = staticmethod(messages_error.anthropic_reply)
+    error_frame = staticmethod(messages_error.error_frame)
+
+    def choice_count(self, body: Mapping[str, Any]) -> int:
+        """Return 1: a message is the only choice."""
+        return 1
+
+    def notice(self, body: Mapping[str, Any], text: str) -> Notice:
+        """Return the notice; it stands in a text block, and `stop_reason` says that it is none of the model's."""
+        return Notice(text)
+
+    def mask_logprobs(self, reply: dict[str, Any], redacted: object) -> None:
+        """Do nothing: this API has no log-probabilities."""
+
+    def new_head(self, record_id: str, created: int, model: str) -> Head:
+        """Return a head for a message that the upstream did not begin."""
+        return Head({"id": f"msg_{record_id}", "model": model})
+
+    def empty_frame(self, head: Head) -> bytes:
+        """Return a ping (W-28)."""
+        return messages_stream.PING
+
+
+MESSAGES: Final[Adapter] = MessagesAdapter()
