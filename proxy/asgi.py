@@ -115,6 +115,17 @@ async def send_whole(send: Send, status: int, headers: Sequence[Header], body: b
     await send({"type": "http.response.body", "body": body})
 
 
+def also_named(send: Send, name: bytes, value: str) -> Send:
+    """Return a `send` that adds one header to every answer."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], (name, value.encode())]
+        await send(message)
+
+    return sending
+
+
 async def send_methods(
     send: Send, method: str, allow: str, request_id: str, to_reply: Callable[[RequestError, str], ErrorReply]
 ) -> int:

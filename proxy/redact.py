@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import orjson
 
+from proxy.wire.segments import as_list
 from supervisors.types import Span
 
 
@@ -65,34 +66,71 @@ def mask(text: str, marks: Sequence[Mark]) -> str:
     return "".join(parts)
 
 
-def redact_body(body: dict[str, Any], spans: Iterable[Span]) -> None:
+def redact_body(
+    body: dict[str, Any], spans: Iterable[Span], *, json_content: bool = False, strip_signed: bool = False
+) -> None:
     """Replace the spans in the body, in place.
+
+    Args:
+        body: request or reply.
+        spans: what to replace.
+        json_content: the caller will parse the content of messages as JSON, so it must stay JSON (G-37).
+        strip_signed: remove a block whose signature covers a text to be redacted (W-32).
 
     Raises:
         RedactionImpossible: a path does not lead to a string, the text is signed, or JSON arguments would break or
             lose a key.
     """
+    texts: dict[str, dict[str, list[Mark]]] = {}
     for path, marks in merge_spans(spans).items():
         pointer, _, inner = path.partition("#")
+        texts.setdefault(pointer, {})[inner] = marks
+    signed: list[str] = []
+    for pointer, found in texts.items():
         holder, key = _find(body, pointer)
         value = holder[key]
         if isinstance(holder, dict) and "signature" in holder:
-            msg = f"a signature covers the text at {pointer}"
-            raise RedactionImpossible(msg)
-        if isinstance(value, dict | list) and pointer.endswith("/input"):
+            signed.append(pointer)
+        elif pointer.endswith("/input") and isinstance(value, dict | list):
             # Anthropic's tool input is an object; it was judged as its JSON text.
-            holder[key] = orjson.loads(_mask_text(orjson.dumps(value).decode(), pointer, inner, marks))
+            text = orjson.dumps(value).decode()
+            holder[key] = orjson.loads(_mask_text(text, found, is_json=True))
         elif isinstance(value, str):
-            holder[key] = _mask_text(value, pointer, inner, marks)
+            in_json = json_content and pointer.endswith("/content") and _is_json(value)
+            holder[key] = _mask_text(value, found, is_json=in_json or pointer.endswith("/arguments"))
         else:
             msg = f"no text at {pointer}"
             raise RedactionImpossible(msg)
+    _strip(body, signed, allowed=strip_signed)
 
 
-def _mask_text(text: str, pointer: str, inner: str, marks: Sequence[Mark]) -> str:
-    if inner:
-        return _mask_inside(text, inner, marks)
-    return mask_arguments(text, marks) if pointer.endswith(("/arguments", "/input")) else mask(text, marks)
+def _mask_text(text: str, found: Mapping[str, Sequence[Mark]], *, is_json: bool) -> str:
+    strings = {path: marks for path, marks in found.items() if path}
+    if strings:
+        return _mask_inside(text, found.get("", []), strings)
+    return mask_arguments(text, found[""]) if is_json else mask(text, found[""])
+
+
+def _strip(body: dict[str, Any], pointers: Sequence[str], *, allowed: bool) -> None:
+    """Remove the signed blocks that hold these texts from their lists."""
+    blocks: list[tuple[list[Any], Any]] = []
+    for pointer in pointers:
+        holder, place = _find(body, pointer.rpartition("/")[0])
+        siblings = as_list(holder)
+        if not allowed or siblings is None:
+            msg = f"a signature covers the text at {pointer}"
+            raise RedactionImpossible(msg)
+        blocks.append((siblings, siblings[place]))
+    for siblings, block in blocks:
+        siblings[:] = [other for other in siblings if other is not block]
+
+
+def _is_json(text: str) -> bool:
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True
 
 
 def _find(body: dict[str, Any], pointer: str) -> tuple[Any, Any]:
@@ -113,18 +151,42 @@ def _find(body: dict[str, Any], pointer: str) -> tuple[Any, Any]:
 
 
 def _key(holder: Any, token: str) -> Any:
-    return int(token) if isinstance(holder, list) else token
+    if not isinstance(holder, list):
+        return token
+    if not token.isdecimal():
+        raise KeyError(token)
+    return int(token)
 
 
-def _mask_inside(text: str, inner: str, marks: Sequence[Mark]) -> str:
-    arguments = _parse(text)
-    holder, key = _find({"": arguments}, f"/{inner}")
-    leaf = holder[key]
-    if not isinstance(leaf, str):
-        msg = "a span inside arguments points at no string"
-        raise RedactionImpossible(msg)
-    holder[key] = mask(leaf, marks)
-    return orjson.dumps(arguments).decode()
+def _mask_inside(text: str, marks: Sequence[Mark], inner: Mapping[str, Sequence[Mark]]) -> str:
+    """Mask a JSON text and, by their own offsets, the decoded strings in it that hide an escape.
+
+    A string masked by its own offsets must not keep anything that was marked in the JSON text.
+    """
+    before: dict[str, Any] = {"": _parse(text)}
+    after: dict[str, Any] = {"": _parse(mask_arguments(text, marks))}
+    marked = [_decode(text[mark.start : mark.end]) for mark in marks]
+    for path, own in inner.items():
+        holder, key = _find(before, f"/{path}")
+        leaf: object = holder[key]
+        if not isinstance(leaf, str):
+            msg = "a span inside arguments points at no string"
+            raise RedactionImpossible(msg)
+        masked = mask(leaf, own)
+        if any(piece in masked for piece in marked):
+            msg = "a span of the JSON text is not covered by those of the string it stands in"
+            raise RedactionImpossible(msg)
+        holder, key = _find(after, f"/{path}")
+        holder[key] = masked
+    return orjson.dumps(after[""]).decode()
+
+
+def _decode(piece: str) -> str:
+    """Return part of a JSON string as the reader sees it; a part that is cut within an escape stays as it is."""
+    try:
+        return str(orjson.loads(f'"{piece}"'))
+    except orjson.JSONDecodeError:
+        return piece
 
 
 def mask_arguments(text: str, marks: Sequence[Mark]) -> str:

@@ -16,7 +16,7 @@ from proxy.passes import Pass
 from proxy.plan import StagePlan
 from proxy.stages import StageResult, conclude, never, settled_by
 from proxy.stream import Gate
-from proxy.wire.adapter import Chunk, Head
+from proxy.wire.adapter import Chunk, Frames
 from proxy.wire.errors import RequestError
 from proxy.wire.segments import next_turn
 from proxy.wire.sse import COMMENT, SseParser
@@ -63,16 +63,17 @@ class Relay:
         call: the exchange.
         progress: where the facts go.
         judging: the output stage and how to ask.
+        frames: of this reply.
         out: where the bytes go.
     """
 
-    def __init__(self, call: Call, progress: Progress, judging: Judging, out: Out) -> None:
+    def __init__(self, call: Call, progress: Progress, judging: Judging, frames: Frames, out: Out) -> None:
         self._call = call
         self._progress = progress
         self._judging = judging
         self._plan = judging.plan
         self._out = out
-        self._adapter = call.adapter
+        self._frames = frames
         self._notice = call.adapter.notice(call.body, notice_text(call))
         self._choices = call.adapter.choice_count(call.body)
         self._turn = next_turn(progress.request)
@@ -80,7 +81,6 @@ class Relay:
         self._noticed: set[int] = set()
         self._tail: list[bytes] = []
         self._terminator = call.adapter.terminator
-        self._head: Head | None = None
         self._broken = False
         self._held_since: float | None = None
         self._last_write = perf_counter()
@@ -113,7 +113,7 @@ class Relay:
     def _cut(self, parser: SseParser, data: bytes | None) -> list[Chunk]:
         try:
             frames = parser.close() if data is None else parser.feed(data)
-            return [chunk for frame in frames for chunk in self._adapter.read_frame(frame)]
+            return [chunk for frame in frames for chunk in self._frames.read(frame)]
         except ValueError as error:
             msg = "the model server sent something that is no event of this route"
             raise BadStream(msg) from error
@@ -135,7 +135,7 @@ class Relay:
             if self._broken:
                 break
             if not self._plan.blocking:
-                plain.append(chunk.raw)
+                plain.append(self._frames.forward(chunk))
             else:
                 await self._judge_chunk(chunk)
             if self.ended:
@@ -147,13 +147,8 @@ class Relay:
 
     def _note(self, chunk: Chunk) -> None:
         progress = self._progress
-        if chunk.body is not None:
-            if self._head is None:
-                self._head = self._adapter.read_head(chunk)
-                model = self._head.members.get("model")
-                progress.model_served = model if isinstance(model, str) else None
-            if chunk.usage is not None:
-                progress.usage = {**(progress.usage or {}), **chunk.usage}
+        if chunk.usage is not None:
+            progress.usage = {**(progress.usage or {}), **chunk.usage}
         if chunk.finish is not None and chunk.choice is not None:
             progress.finish_reasons[chunk.choice] = chunk.finish
             progress.filtered = progress.filtered or chunk.finish == "content_filter"
@@ -168,12 +163,12 @@ class Relay:
         if chunk.choice is None:
             if chunk.last:
                 self._terminator = chunk.raw
-            else:
+            elif chunk.body is not None:  # comments are ours to send
                 self._tail.append(chunk.raw)
             return
         gate = self._gates.get(chunk.choice)
         if gate is None:
-            gate = self._gates[chunk.choice] = Gate(self._plan, self._adapter, chunk.choice, self._turn)
+            gate = self._gates[chunk.choice] = Gate(self._plan, self._frames, chunk.choice, self._turn)
         gate.push(chunk)
         if self._held_since is None:
             self._held_since = perf_counter()
@@ -188,7 +183,7 @@ class Relay:
             gate.take(asked, await self._ask(choice, asked))
         if gate.block is not None:
             await self._block(choice, gate)
-        elif passes or gate.settled or self._plan.stream.mode == "observe":
+        elif passes or gate.judged or self._plan.stream.mode == "observe":
             released = gate.release()
             if released:
                 await self._write_released(b"".join(released))
@@ -222,24 +217,22 @@ class Relay:
         if by_frame or (self._call.plan.on_block.output == "error" and not self._out.started):
             await self._fail(error)
             return
-        head = self._head or self._adapter.new_head(self._call.id, int(self._call.started), self._call.model)
-        released = gate.left
         self._progress.finish_reasons[choice] = "content_filter"
-        await self._write(self._adapter.notice_frames(head, choice, self._notice, released=released))
+        await self._write(self._frames.notice(choice, self._notice, released=gate.released_any))
         if self._plan.block_scope == "response":
-            await self._block_siblings(head)
+            await self._block_siblings()
         if len(self._noticed) >= self._choices and self._plan.stream.on_block == "cancel":
             self._progress.cancelled_upstream = True
             await self._end_with_terminator()
 
-    async def _block_siblings(self, head: Head) -> None:
+    async def _block_siblings(self) -> None:
         for other in range(self._choices):
             if other not in self._noticed:
                 self._noticed.add(other)
                 gate = self._gates.get(other)
                 self._progress.finish_reasons[other] = "content_filter"
-                released = gate.left if gate is not None else None
-                await self._write(self._adapter.notice_frames(head, other, self._notice, released=released))
+                released = gate is not None and gate.released_any
+                await self._write(self._frames.notice(other, self._notice, released=released))
 
     def _categories(self, choice: int, gate: Gate) -> tuple[str, ...]:
         result = conclude(self._plan, choice, gate.assessments(), 0.0)
@@ -280,7 +273,7 @@ class Relay:
         if not self._out.started:
             raise error
         self._progress.terminator = "error"
-        await self._write(self._adapter.error_frame(error))
+        await self._write(self._frames.error(error))
 
     async def _write_released(self, data: bytes) -> None:
         if self._held_since is not None:
@@ -299,8 +292,8 @@ class Relay:
         while True:
             await asyncio.sleep(every)
             holding = any(gate.holding for gate in self._gates.values())
-            if holding and self._head is not None and perf_counter() - self._last_write >= every:
-                await self._write(COMMENT + self._adapter.empty_frame(self._head))
+            if holding and perf_counter() - self._last_write >= every:
+                await self._write(COMMENT + self._frames.empty())
 
     def results(self) -> list[StageResult]:
         """Return what the stage found for each choice, for record and metrics."""

@@ -16,7 +16,8 @@ from proxy.passes import Field, Group, Pass, group_supervisors, holdback_of, joi
 from proxy.plan import StagePlan
 from proxy.policy import Reason, judge_verdict
 from proxy.redact import Mark, RedactionImpossible, mask_arguments, merge_spans
-from proxy.wire.adapter import Adapter, Chunk, Piece, Released
+from proxy.wire.adapter import Chunk, Frames, Piece
+from proxy.wire.segments import SegmentList
 from supervisors.types import Assessment, Cause, Media, Segment, Span, Supervisor, Verdict, unknown
 
 _SENTENCE_CHARS: Final = 1000
@@ -54,14 +55,14 @@ class Gate:
 
     Args:
         plan: the output stage.
-        adapter: the route family, for rewrites.
+        frames: of this reply, for what leaves.
         choice: choice index.
         turn: turn number of the reply.
     """
 
-    def __init__(self, plan: StagePlan, adapter: Adapter, choice: int, turn: int) -> None:
+    def __init__(self, plan: StagePlan, frames: Frames, choice: int, turn: int) -> None:
         self._plan = plan
-        self._adapter = adapter
+        self._frames = frames
         self._choice = choice
         self._turn = turn
         self._mode = plan.stream.mode
@@ -79,13 +80,12 @@ class Gate:
         self._total = 0
         self._new = 0
         self._sentence = False
+        self._unsettled = False
+        self._settle = False
         self._marks: dict[str, list[Mark]] = {}
         self._spans: list[Span] = []
-        self._final = not plan.blocking
-        self._closing = False
         self._stripped: set[str] = set()
-        self._dropped = 0
-        self._last: Chunk | None = None
+        self._final = not plan.blocking
         self.finish: str | None = None
         self.block: Block | None = None
         self.released_any = False
@@ -97,19 +97,14 @@ class Gate:
         return self.block is not None or (self.finish is not None and not self._held)
 
     @property
-    def holding(self) -> bool:
-        """Say whether text waits for a verdict."""
-        return bool(self._held)
-
-    @property
-    def settled(self) -> bool:
-        """Say whether everything so far has had its final pass, so that what holds no text need not wait."""
+    def judged(self) -> bool:
+        """Say whether everything received so far has had its final verdict."""
         return self._final
 
     @property
-    def left(self) -> Released | None:
-        """Say what has left of the choice, None when nothing has."""
-        return Released(self._last, self._dropped) if self.released_any else None
+    def holding(self) -> bool:
+        """Say whether text waits for a verdict."""
+        return bool(self._held)
 
     def push(self, chunk: Chunk) -> None:
         """Take one frame of this choice."""
@@ -117,16 +112,14 @@ class Gate:
             return
         ends: list[int] = []
         for piece in chunk.pieces:
-            grown = self._field(piece)
-            grown.parts.append(piece.text)
-            grown.length += len(piece.text)
+            grown = self._field(piece, chunk.part)
+            self._grow(grown, piece.text)
+            grown.fixed = grown.fixed or not piece.at
             ends.append(grown.length)
-            if not grown.whole:
-                self._count(piece.text)
+        for name in chunk.ends:
+            self._end(name)
         if chunk.pieces and self._plan.blocking:
             self._final = False
-        if chunk.closes:
-            self._close_fields(chunk.part)
         if chunk.finish is not None:
             self.finish = chunk.finish
         self._held.append(_Held(chunk, tuple(ends)))
@@ -134,28 +127,31 @@ class Gate:
         if self._held_bytes > self._plan.stream.max_buffer_bytes and self._mode != "observe":
             self._overflow()
 
-    def _close_fields(self, part: str) -> None:
-        for name, grown in self._fields.items():
-            if name.startswith(part):
-                grown.ended = True
-                self._closing = self._closing or not grown.settled
-
-    def _count(self, text: str) -> None:
+    def _grow(self, grown: Field, text: str) -> None:
+        grown.parts.append(text)
+        grown.length += len(text)
+        self._settle = self._unsettled
+        if grown.whole:
+            return
         self._total += len(text)
         self._new += len(text)
         if self._mode == "sentence" and not self._sentence:
             self._sentence = not SENTENCE_ENDS.isdisjoint(text)
 
-    def _field(self, piece: Piece) -> Field:
+    def _end(self, name: str) -> None:
+        """Take note that a field is complete: once more text follows, it is judged to its end, not held back."""
+        grown = self._fields.get(name)
+        if grown is not None:
+            grown.ended = True
+            self._unsettled = True
+
+    def _field(self, piece: Piece, part: str) -> Field:
         grown = self._fields.get(piece.field)
         if grown is None:
-            whole = piece.kind in ("tool_args", "media", "name") or "_call" in piece.field or self._may_strip(piece)
-            grown = self._fields[piece.field] = Field(piece.kind, whole)
+            whole = piece.kind in ("tool_args", "media", "name") or "_call" in piece.field
+            whole = whole or (piece.signed and self._plan.redacts)
+            grown = self._fields[piece.field] = Field(piece.kind, whole, part=part if piece.signed else "")
         return grown
-
-    def _may_strip(self, piece: Piece) -> bool:
-        """Say whether a redaction would remove the whole part, so that no character of it may leave before its end."""
-        return self._adapter.is_signed(piece.field) and self._plan.redacts and self._plan.on_signed == "strip"
 
     def _overflow(self) -> None:
         """Judge in windows from here on, after the policy has said what an over-long hold means."""
@@ -186,7 +182,7 @@ class Gate:
 
     def _interim_passes(self) -> list[Pass]:
         passes: list[Pass] = []
-        if self._groups["window"] and (self._closing or self._window_is_due()):
+        if self._groups["window"] and self._window_is_due():
             passes.append(self._window_pass(complete=False))
         if self._groups["growth"] and self._total > self._next_growth:
             while self._next_growth < self._total:
@@ -195,6 +191,8 @@ class Gate:
         return passes
 
     def _window_is_due(self) -> bool:
+        if self._settle:
+            return True
         if self._mode != "sentence":
             return self._new >= self._window
         if self._new >= _SENTENCE_CHARS:
@@ -219,9 +217,11 @@ class Gate:
         segments: list[Segment] = []
         offsets: dict[str, int] = {}
         self._new = 0
-        self._sentence = self._closing = False
-        for name, grown in self._judged_fields(complete=complete):
-            if grown.settled and not complete:
+        self._sentence = self._unsettled = self._settle = False
+        judged = self._judged_fields(complete=complete)
+        last = {grown.kind: name for name, grown in judged if grown.ended}  # the next one may continue it (G-03)
+        for name, grown in judged:
+            if grown.ended and grown.windowed == grown.length and last[grown.kind] != name:
                 continue
             start = max(0, min(grown.windowed - self._overlap, self._covered(grown)))
             end = grown.length if complete or grown.ended else end_of_words(grown.text, grown.windowed)
@@ -230,19 +230,19 @@ class Gate:
             if end > start or grown.kind == "media":
                 path = self._path(name)
                 offsets[path] = start
-                segments.append(self._segment(path, grown, start, end))
+                segments += self._segments(path, grown, start, end)
         return Pass("window", self._groups["window"], tuple(segments), offsets, complete)
 
     def _covered(self, grown: Field) -> int:
         """Return how far no match of a window supervisor can still be open."""
-        if not self._holdback or grown.settled:
+        if grown.ended and grown.windowed == grown.length:
             return grown.windowed
         return clear_of_cuts(grown.text, holdback_start(grown.text, grown.windowed, self._holdback))
 
     def _growth_pass(self, group: Group, *, complete: bool) -> Pass:
         segments: list[Segment] = []
         for name, grown in self._judged_fields(complete=complete):
-            segments.append(self._segment(self._path(name), grown, 0, grown.length))
+            segments += self._segments(self._path(name), grown, 0, grown.length)
             grown.credit = grown.length
         return Pass(group, self._groups[group], tuple(segments), {}, complete)
 
@@ -254,14 +254,19 @@ class Gate:
             if (complete or grown.ended or not grown.whole) and not (grown.kind == "media" and spoken)
         ]
 
-    def _segment(self, path: str, grown: Field, start: int, end: int) -> Segment:
+    def _segments(self, path: str, grown: Field, start: int, end: int) -> list[Segment]:
         if grown.kind == "media":
             media = Media("audio/unknown", grown.length, "")
-            return Segment(path, "assistant", "media", "", self._turn, self._choice, media)
-        return Segment(path, "assistant", grown.kind, grown.text[start:end], self._turn, self._choice)
+            return [Segment(path, "assistant", "media", "", self._turn, self._choice, media)]
+        found = SegmentList("assistant", self._turn, self._choice)
+        if grown.kind == "tool_args" and not start:
+            found.add_arguments(path, grown.text)
+        else:
+            found.add(path, grown.kind, grown.text[start:end])
+        return found.found
 
     def _path(self, name: str) -> str:
-        return f"/choices/{self._choice}{name}"
+        return self._frames.path(self._choice, name)
 
     def take(self, asked: Pass, found: Sequence[Assessment]) -> None:
         """Take the verdicts of one pass: block, mark for redaction, or give credit."""
@@ -294,23 +299,21 @@ class Gate:
             if late:
                 self.late_spans += len(late)
                 self.block = Block("unsafe", None, "late_span")
-            elif marks and grown.kind == "tool_args":
+            elif marks and grown.fixed:
+                self.block = Block("unsafe", None, "redaction_impossible")
+            elif marks and name.endswith(("/arguments", "/input")):
                 self._check_arguments(grown, marks)
         if any("#" in span.path for span in spans):
             self.block = Block("unsafe", None, "redaction_impossible")
 
     def _strip_signed(self, spans: Sequence[Span]) -> list[Span]:
         """Leave out the parts whose signed text a span touches (W-32), and return the other spans."""
-        kept: list[Span] = []
-        for span in spans:
-            name = span.path.removeprefix(self._path(""))
-            if not self._adapter.is_signed(name):
-                kept.append(span)
-            elif self._plan.on_signed == "block" or self._fields[name].released:
+        signed = {self._path(name): grown for name, grown in self._fields.items() if grown.part}
+        for grown in [signed[span.path] for span in spans if span.path in signed]:
+            if self._plan.on_signed == "block" or grown.released:
                 self.block = Block("unsafe", None, "redaction_impossible")
-            else:
-                self._stripped.add(name[: name.rindex("/") + 1])
-        return kept
+            self._stripped.add(grown.part)
+        return [span for span in spans if span.path not in signed]
 
     def _is_marked(self, span: Span) -> bool:
         marks = self._marks.get(span.path, ())
@@ -334,9 +337,8 @@ class Gate:
                 break
             self._held.popleft()
             self._held_bytes -= len(held.chunk.raw)
-            rendered = self._render(held)
-            if rendered:
-                out.append(rendered)
+            if held.chunk.part not in self._stripped:
+                out.append(self._render(held))
                 self.released_any = True
         return out
 
@@ -346,11 +348,16 @@ class Gate:
         if held.chunk.finish is not None:
             return False
         for piece, end in zip(held.chunk.pieces, held.ends, strict=True):
+            grown = self._fields[piece.field]
             if piece.field not in frontiers:
-                frontiers[piece.field] = self._frontier(self._fields[piece.field])
-            if end > frontiers[piece.field]:
+                frontiers[piece.field] = self._frontier(grown)
+            if end > frontiers[piece.field] or (grown.part and not self._may_leave(grown, frontiers[piece.field])):
                 return False
         return True
+
+    def _may_leave(self, grown: Field, frontier: int) -> bool:
+        """Say whether no frame of a signed text needs to wait: it is judged to its end, or never redacted."""
+        return not grown.whole or (grown.ended and frontier == grown.length)
 
     def _frontier(self, grown: Field) -> int:
         if (grown.whole and not grown.ended) or self._mode == "hold" or self._groups["final"]:
@@ -361,21 +368,18 @@ class Gate:
         return min(covered, grown.credit) if self._groups["growth"] else covered
 
     def _render(self, held: _Held) -> bytes:
-        part = held.chunk.part
-        if part in self._stripped:
-            self._dropped += held.chunk.closes
-            return b""
-        if part:
-            self._last = held.chunk
-        texts: list[str] = []
-        for piece, end in zip(held.chunk.pieces, held.ends, strict=True):
+        chunk = held.chunk
+        for piece, end in zip(chunk.pieces, held.ends, strict=True):
             self._fields[piece.field].released = end
+        if not self._marks:
+            return self._frames.forward(chunk)
+        texts: list[str] = []
+        for piece, end in zip(chunk.pieces, held.ends, strict=True):
             marks = self._marks.get(self._path(piece.field))
             texts.append(mask_piece(piece.text, end - len(piece.text), marks) if marks else piece.text)
-        dropped = self._dropped if part else 0
-        if not dropped and (not self._marks or texts == [piece.text for piece in held.chunk.pieces]):
-            return held.chunk.raw
-        return self._adapter.rewrite(held.chunk, texts, dropped)
+        if texts == [piece.text for piece in chunk.pieces]:
+            return self._frames.forward(chunk)
+        return self._frames.forward(chunk, texts)
 
     def assessments(self) -> list[Assessment]:
         """Return one assessment a supervisor over all passes; one that never ran is skipped."""

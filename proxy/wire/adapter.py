@@ -5,13 +5,13 @@ The pipeline and the stream gate speak only this; each family has one implementa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from proxy.wire.errors import ErrorReply, RequestError
 from proxy.wire.sse import Frame
-from supervisors.types import Kind, Segment
+from supervisors.types import Kind, Segment, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +23,14 @@ class Piece:
         kind: what the field is.
         text: exact text, appended to what came before.
         at: keys from the frame's choice object to the string, for a rewrite.
+        signed: a signature covers the text, so that it can be left out but not changed (W-32).
     """
 
     field: str
     kind: Kind
     text: str
     at: tuple[str | int, ...]
+    signed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,8 @@ class Chunk:
         last: the stream's own terminator.
         usage: usage as reported in this frame.
         error: the upstream reported an error in the stream.
-        part: pointer prefix of the part of the reply this frame belongs to, where a reply is made of numbered parts.
-        closes: the part is complete with this frame, and so are all fields below its prefix.
+        ends: fields that are complete with this chunk, so that what follows them need not wait for the final verdict.
+        part: names the part of the reply that this chunk belongs to, where replies have parts that may be left out.
     """
 
     raw: bytes
@@ -56,21 +58,8 @@ class Chunk:
     last: bool = False
     usage: Mapping[str, Any] | None = None
     error: bool = False
+    ends: tuple[str, ...] = ()
     part: str = ""
-    closes: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Released:
-    """What has left of a choice.
-
-    Args:
-        last: the last frame of a numbered part that left, None when there was none.
-        dropped: parts left out so far.
-    """
-
-    last: Chunk | None = None
-    dropped: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +82,48 @@ class Notice:
     only_refusal: bool = False
 
 
+class Frames(Protocol):
+    """The frames of one streamed reply: it reads the upstream's and writes every one that reaches the caller.
+
+    What a family must remember between frames (shared members, numbers, open items) is kept here, one object a reply.
+    """
+
+    @property
+    def model(self) -> str | None:
+        """Model as the upstream names it, None until it has."""
+        ...
+
+    def read(self, frame: Frame) -> tuple[Chunk, ...]:
+        """Return the chunks of one frame, split by choice; raise `ValueError` when it is no frame of this family."""
+        ...
+
+    def path(self, choice: int, field: str) -> str:
+        """Return the JSON Pointer of a field in the whole reply."""
+        ...
+
+    def forward(self, chunk: Chunk, texts: Sequence[str] | None = None) -> bytes:
+        """Return a chunk as it leaves now: as it came, or with the texts of its pieces replaced, in order."""
+        ...
+
+    def notice(self, choice: int, notice: Notice, *, released: bool) -> bytes:
+        """Return what closes a blocked choice: the notice and the finish.
+
+        Args:
+            choice: the blocked one.
+            notice: the refusal sentence.
+            released: frames of this choice have left.
+        """
+        ...
+
+    def empty(self) -> bytes:
+        """Return a valid frame without content, for heartbeats (W-28)."""
+        ...
+
+    def error(self, error: RequestError) -> bytes:
+        """Return the frame that reports an error after the first byte (W-06)."""
+        ...
+
+
 class Adapter(Protocol):
     """One route family."""
 
@@ -109,11 +140,6 @@ class Adapter(Protocol):
     @property
     def param(self) -> str:
         """Field named in the error of a blocked input."""
-        ...
-
-    @property
-    def id_headers(self) -> Sequence[str]:
-        """Names of the response headers that carry the request id (W-16)."""
         ...
 
     @property
@@ -145,50 +171,27 @@ class Adapter(Protocol):
         """Replace the content of the blocked choices by the notice, in place."""
         ...
 
-    def is_signed(self, path: str) -> bool:
-        """Say whether a signature covers the text at this path of a reply, so that it cannot be changed (W-32)."""
-        ...
-
-    def drop_signed(self, reply: dict[str, Any], paths: Iterable[str]) -> None:
-        """Remove the parts that hold these signed texts, in place."""
-        ...
-
-    def mask_logprobs(self, reply: dict[str, Any], redacted: Mapping[int, Sequence[tuple[int, int]]]) -> None:
-        """Drop the log-probabilities of tokens that overlap a redacted span of the content (W-09), in place."""
+    def mask_logprobs(self, reply: dict[str, Any], choice: int, spans: Sequence[Span]) -> None:
+        """Drop the log-probabilities of the choice's tokens that overlap a redacted span (W-09), in place."""
         ...
 
     def refusal_reply(self, head: Head, count: int, notice: Notice) -> dict[str, Any]:
         """Return a whole reply that holds only the notice."""
         ...
 
-    def read_frame(self, frame: Frame) -> tuple[Chunk, ...]:
-        """Return the chunks of one frame, split by choice; raise `ValueError` when it is no frame of this family."""
-        ...
-
-    def rewrite(self, chunk: Chunk, texts: Sequence[str], dropped: int = 0) -> bytes:
-        """Return the frame with the texts of its pieces replaced, in order, and its part renumbered."""
-        ...
-
     def new_head(self, record_id: str, created: int, model: str) -> Head:
         """Return a head for a reply that the upstream did not begin."""
         ...
 
-    def read_head(self, chunk: Chunk) -> Head:
-        """Return the head that this chunk carries."""
-        ...
+    def open_frames(self, head: Head, body: Mapping[str, Any]) -> Frames:
+        """Return the frames of one streamed reply.
 
-    def notice_frames(self, head: Head, choice: int, notice: Notice, *, released: Released | None) -> bytes:
-        """Return the notice and the end of a blocked choice; `released` is None when nothing of it has left."""
-        ...
-
-    def empty_frame(self, head: Head) -> bytes:
-        """Return a valid frame without content, for heartbeats (W-28)."""
+        Args:
+            head: for a reply that the upstream did not begin.
+            body: the request, as the upstream got it.
+        """
         ...
 
     def error_reply(self, error: RequestError, request_id: str) -> ErrorReply:
         """Return the whole error answer in this family's form (wire §4)."""
-        ...
-
-    def error_frame(self, error: RequestError) -> bytes:
-        """Return the frame that reports an error after the first byte (W-06)."""
         ...

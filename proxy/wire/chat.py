@@ -6,14 +6,14 @@ allow-list of guarding §1 (G-01). `tests/proxy/wire/test_chat.py` proves it wit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from proxy.wire import chat_reply, chat_stream
-from proxy.wire.adapter import Adapter, Head, Notice
+from proxy.wire.adapter import Adapter, Frames, Head, Notice
 from proxy.wire.chat_message import add_audio, add_message
 from proxy.wire.errors import invalid, openai_reply
-from proxy.wire.segments import SegmentList, as_list, as_object
+from proxy.wire.segments import SegmentList, all_keys, as_list, as_object, escape, is_word
 from proxy.wire.sse import DONE
 from supervisors.types import Role, Segment
 
@@ -37,23 +37,18 @@ _STRUCTURAL: Final = frozenset(
         "user",
         "safety_identifier",
         "prompt_cache_key",
-        "prompt_cache_retention",
         "metadata",
-        "moderation",
-        "logit_bias",
     }
 )
 _WORDS: Final[Mapping[str, frozenset[str]]] = {
     "reasoning_effort": frozenset({"none", "minimal", "low", "medium", "high", "xhigh"}),
     "verbosity": frozenset({"low", "medium", "high"}),
+    "prompt_cache_retention": frozenset({"in-memory", "in_memory", "24h"}),
     "tool_choice": frozenset({"none", "auto", "required"}),
     "function_call": frozenset({"none", "auto"}),
 }
 _WORD_LISTS: Final[Mapping[str, frozenset[str]]] = {"modalities": frozenset({"text", "audio"})}
-_REPLY_STRUCTURE: Final = frozenset(
-    {"id", "object", "created", "model", "choices", "usage", "system_fingerprint", "service_tier", "obfuscation"}
-)
-_CHOICE_STRUCTURE: Final = frozenset({"index", "finish_reason", "logprobs", "message", "delta"})
+_CHOICE_STRUCTURE: Final = frozenset({"index", "finish_reason", "logprobs"})
 
 
 def request_segments(body: Mapping[str, Any]) -> tuple[Segment, ...]:
@@ -83,43 +78,45 @@ def reply_segments(reply: Mapping[str, Any], turn: int) -> dict[int, tuple[Segme
         turn: turn number of the reply, last of the request + 1.
 
     Raises:
-        ValueError: the reply has no list of choices, or a choice has no distinct integer index.
+        ValueError: the reply has no choices, or a choice has no distinct integer index.
     """
     choices = as_list(reply.get("choices"))
-    if choices is None:
+    if not choices:
         msg = "the reply has no list of choices"
         raise ValueError(msg)
     found: dict[int, tuple[Segment, ...]] = {}
     for position, value in enumerate(choices):
-        choice = as_object(value) or {}
-        index = choice.get("index", position)
+        index = chat_reply.index_of(value, position)
         if not isinstance(index, int) or index in found:
             msg = "a choice of the reply has no index of its own"
             raise ValueError(msg)
-        found[index] = choice_segments(choice, f"/choices/{position}", index, turn)
-    if found:
-        first = min(found)
-        found[first] += _reply_level_segments(reply, first, turn)
+        found[index] = choice_segments(value, f"/choices/{position}", index, turn)
+    first = min(found)
+    found[first] += _reply_level_segments(reply, first, turn)
     return found
 
 
-def choice_segments(choice: Mapping[str, Any], path: str, index: int, turn: int) -> tuple[Segment, ...]:
+def choice_segments(value: object, path: str, index: int, turn: int) -> tuple[Segment, ...]:
     """Return the segments of one choice: its message and whatever else in it is text."""
     segments = SegmentList("assistant", turn, index)
-    message = as_object(choice.get("message"))
-    if message is not None:
-        add_message(segments, message, f"{path}/message")
-    for key, value in choice.items():
-        if key not in _CHOICE_STRUCTURE:
-            segments.add(f"{path}/{key}", "other", value)
+    choice = as_object(value)
+    if choice is None:
+        segments.add(path, "other", value)
+        return tuple(segments.found)
+    for key, child in choice.items():
+        message = as_object(child) if key == "message" else None
+        if message is not None:
+            add_message(segments, message, f"{path}/message")
+        elif key not in _CHOICE_STRUCTURE:
+            segments.add(f"{path}/{escape(key)}", "other", child)
     return tuple(segments.found)
 
 
 def _reply_level_segments(body: Mapping[str, Any], index: int, turn: int) -> tuple[Segment, ...]:
     segments = SegmentList("assistant", turn, index)
     for key, value in body.items():
-        if key not in _REPLY_STRUCTURE:
-            segments.add(f"/{key}", "other", value)
+        if key not in chat_reply.STRUCTURE:
+            segments.add(f"/{escape(key)}", "other", value)
     return tuple(segments.found)
 
 
@@ -138,7 +135,7 @@ def _add_request_message(segments: SegmentList, value: object, turn: int) -> Non
 
 
 def _add_field(segments: SegmentList, key: str, value: object) -> None:
-    path = f"/{key}"
+    path = f"/{escape(key)}"
     if _is_documented_word(key, value):
         return
     match key:
@@ -147,7 +144,7 @@ def _add_field(segments: SegmentList, key: str, value: object) -> None:
         case "tools" | "functions":
             _add_definitions(segments, value, path)
         case "response_format":
-            _add_definitions(segments, [value], path, single=True)
+            _add_definition(segments, value, path)
         case "prediction":
             _add_prediction(segments, value, path)
         case "audio":
@@ -161,21 +158,34 @@ def _is_documented_word(key: str, value: object) -> bool:
         return value in _WORDS.get(key, ())
     words = _WORD_LISTS.get(key)
     listed = as_list(value)
-    return words is not None and listed is not None and all(item in words for item in listed)
+    return words is not None and listed is not None and all(is_word(item, words) for item in listed)
 
 
 def _add_choice_of_tool(segments: SegmentList, value: Mapping[str, Any], path: str) -> None:
     for key, child in value.items():
-        if key not in ("type", "mode"):
-            segments.add(f"{path}/{key}", "name", child)
+        if key != "type" and not (key == "mode" and is_word(child, _WORDS["tool_choice"])):
+            segments.add(f"{path}/{escape(key)}", "name", child)
 
 
-def _add_definitions(segments: SegmentList, value: object, path: str, *, single: bool = False) -> None:
-    """Add tool definitions and schemas: names, descriptions, enums and keys are text the model reads."""
-    for index, definition in enumerate(as_list(value) or [value]):
-        at = path if single else f"{path}/{index}"
-        for leaf_path, text in _definition_texts(definition, at):
-            segments.add(leaf_path, "tool_def", text)
+def _add_definitions(segments: SegmentList, value: object, path: str) -> None:
+    definitions = as_list(value)
+    if definitions is None:
+        _add_definition(segments, value, path)
+        return
+    for index, definition in enumerate(definitions):
+        _add_definition(segments, definition, f"{path}/{index}")
+
+
+def _add_definition(segments: SegmentList, definition: object, path: str) -> None:
+    """Add a tool definition or schema: names, descriptions, enums and keys are text the model reads.
+
+    The keys are one segment at the definition's own path; there is no way to redact a key.
+    """
+    for leaf_path, text in _definition_texts(definition, path):
+        segments.add(leaf_path, "tool_def", text)
+    own = [key for key in all_keys(definition) if key not in _SCHEMA_KEYS]
+    if own:
+        segments.add(path, "tool_def", "\n".join(own))
 
 
 def _definition_texts(value: object, path: str) -> list[tuple[str, str]]:
@@ -183,8 +193,8 @@ def _definition_texts(value: object, path: str) -> list[tuple[str, str]]:
     obj = as_object(value)
     if obj is not None:
         for key, child in obj.items():
-            if not (key == "type" and isinstance(child, str) and child in _SCHEMA_TYPES):
-                found += _definition_texts(child, f"{path}/{key.replace('~', '~0').replace('/', '~1')}")
+            if not (key == "type" and is_word(child, _SCHEMA_TYPES)):
+                found += _definition_texts(child, f"{path}/{escape(key)}")
     elif isinstance(value, str):
         found.append((path, value))
     else:
@@ -211,6 +221,18 @@ _SCHEMA_TYPES: Final = frozenset(
 )
 
 
+_SCHEMA_KEYS: Final = frozenset(
+    """
+    type function custom name description parameters strict json_schema schema grammar syntax definition format
+    properties required items enum const default title examples additionalProperties patternProperties prefixItems
+    anyOf oneOf allOf not if then else $ref $defs $schema $id definitions nullable deprecated
+    minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength pattern minItems maxItems
+    uniqueItems minProperties maxProperties contentEncoding contentMediaType
+    """.split()  # noqa: SIM905 - a word list reads better in lines
+)
+"""Keys of tool definitions and JSON Schema; other keys are the caller's own words."""
+
+
 def _add_prediction(segments: SegmentList, value: object, path: str) -> None:
     prediction = as_object(value)
     if prediction is None:
@@ -218,7 +240,7 @@ def _add_prediction(segments: SegmentList, value: object, path: str) -> None:
         return
     for key, child in prediction.items():
         if not (key == "type" and child == "content"):
-            segments.add(f"{path}/{key}", "prediction", child)
+            segments.add(f"{path}/{escape(key)}", "prediction", child)
 
 
 def wants_json(body: Mapping[str, Any]) -> bool:
@@ -233,7 +255,6 @@ class ChatAdapter:
     route = ROUTE
     upstream_path = "/chat/completions"
     param = "messages"
-    id_headers = ("x-request-id",)
     terminator = DONE
     request_segments = staticmethod(request_segments)
     reply_segments = staticmethod(reply_segments)
@@ -241,20 +262,7 @@ class ChatAdapter:
     block_choices = staticmethod(chat_reply.block_choices)
     mask_logprobs = staticmethod(chat_reply.mask_logprobs)
     refusal_reply = staticmethod(chat_reply.refusal_reply)
-    read_frame = staticmethod(chat_stream.read_frame)
-    rewrite = staticmethod(chat_stream.rewrite)
-    read_head = staticmethod(chat_stream.read_head)
-    notice_frames = staticmethod(chat_stream.notice_frames)
-    empty_frame = staticmethod(chat_stream.empty_frame)
     error_reply = staticmethod(openai_reply)
-    error_frame = staticmethod(chat_stream.error_frame)
-
-    def is_signed(self, path: str) -> bool:
-        """Return false: nothing in a chat reply is signed."""
-        return False
-
-    def drop_signed(self, reply: dict[str, Any], paths: Iterable[str]) -> None:
-        """Do nothing: nothing in a chat reply is signed."""
 
     def choice_count(self, body: Mapping[str, Any]) -> int:
         """Return `n`, 1 when absent."""
@@ -272,6 +280,10 @@ class ChatAdapter:
     def new_head(self, record_id: str, created: int, model: str) -> Head:
         """Return a head for a reply that the upstream did not begin."""
         return Head({"id": f"chatcmpl-{record_id}", "created": created, "model": model})
+
+    def open_frames(self, head: Head, body: Mapping[str, Any]) -> Frames:
+        """Return the frames of one streamed reply."""
+        return chat_stream.ChatFrames(head)
 
 
 CHAT: Final[Adapter] = ChatAdapter()

@@ -7,15 +7,15 @@ allow-list of guarding §1 (G-01). `tests/proxy/wire/test_messages.py` proves it
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from proxy.wire import messages_error, messages_reply, messages_stream
-from proxy.wire.adapter import Adapter, Head, Notice
+from proxy.wire.adapter import Adapter, Frames, Head, Notice
 from proxy.wire.errors import RequestError, invalid
 from proxy.wire.messages_block import IDS, add_content, is_cache_control
 from proxy.wire.segments import SegmentList, as_list, as_object, escape
-from supervisors.types import Role, Segment
+from supervisors.types import Role, Segment, Span
 
 ROUTE: Final = "/v1/messages"
 ROLES: Final[Mapping[str, Role]] = {"user": "user", "assistant": "assistant", "system": "system"}
@@ -142,21 +142,13 @@ class MessagesAdapter:
     route = ROUTE
     upstream_path = "/messages"
     param = "messages"
-    id_headers = ("x-request-id", "request-id")
     terminator = messages_stream.MESSAGE_STOP
     request_segments = staticmethod(request_segments)
     reply_segments = staticmethod(messages_reply.reply_segments)
     finish_reasons = staticmethod(messages_reply.finish_reasons)
     block_choices = staticmethod(messages_reply.block_choices)
     refusal_reply = staticmethod(messages_reply.refusal_reply)
-    is_signed = staticmethod(messages_reply.is_signed)
-    drop_signed = staticmethod(messages_reply.drop_signed)
-    read_frame = staticmethod(messages_stream.read_frame)
-    rewrite = staticmethod(messages_stream.rewrite)
-    read_head = staticmethod(messages_stream.read_head)
-    notice_frames = staticmethod(messages_stream.notice_frames)
     error_reply = staticmethod(messages_error.anthropic_reply)
-    error_frame = staticmethod(messages_error.error_frame)
 
     def choice_count(self, body: Mapping[str, Any]) -> int:
         """Return 1: a message is the only choice."""
@@ -166,16 +158,16 @@ class MessagesAdapter:
         """Return the notice; it stands in a text block, and `stop_reason` says that it is none of the model's."""
         return Notice(text)
 
-    def mask_logprobs(self, reply: dict[str, Any], redacted: object) -> None:
+    def mask_logprobs(self, reply: dict[str, Any], choice: int, spans: Sequence[Span]) -> None:
         """Do nothing: this API has no log-probabilities."""
 
     def new_head(self, record_id: str, created: int, model: str) -> Head:
         """Return a head for a message that the upstream did not begin."""
         return Head({"id": f"msg_{record_id}", "model": model})
 
-    def empty_frame(self, head: Head) -> bytes:
-        """Return a ping (W-28)."""
-        return messages_stream.PING
+    def open_frames(self, head: Head, body: Mapping[str, Any]) -> Frames:
+        """Return the events of one streamed reply."""
+        return messages_stream.MessageFrames(head)
 
 
 MESSAGES: Final[Adapter] = MessagesAdapter()

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from proxy.wire.segments import SegmentList, as_list, as_object, decode_base64, escape
+from proxy.wire.segments import DATA, SegmentList, as_list, as_object, decode_base64, decode_text, escape, is_text
 from supervisors.types import Kind
 
 IDS: Final = frozenset({"id", "tool_use_id", "file_id", "container_id", "expires_at"})
@@ -206,13 +206,23 @@ def _add_source(segments: SegmentList, value: object, path: str, plain: Kind) ->
         if _is_structure(source, key, child) or (key == "media_type" and _is_mime(child)):
             continue
         if key == "data" and source.get("type") == "base64" and isinstance(child, str):
-            segments.add_bytes(at, mime if isinstance(mime, str) else "application/octet-stream", decode_base64(child))
+            _add_bytes(segments, child, at, mime if isinstance(mime, str) else "application/octet-stream")
         elif key == "url":
             segments.add_url(at, child)
         elif key == "content":
             add_content(segments, child, at, plain)
         else:
             segments.add(at, plain if key == "data" else "other", child)
+
+
+def _add_bytes(segments: SegmentList, value: str, path: str, mime: str) -> None:
+    """Add base64 data: text MIME types are judged as text (G-02), the rest is media."""
+    data = decode_base64(value)
+    text = decode_text(data, "utf-8") if data is not None and is_text(mime) else None
+    if text is None:
+        segments.add_media(path, mime, data)
+    else:
+        segments.add(path + DATA, "text", text)
 
 
 def _is_mime(value: object) -> bool:

@@ -33,10 +33,9 @@ def anthropic_type(error: RequestError) -> str:
 
 
 def anthropic_reply(error: RequestError, request_id: str) -> ErrorReply:
-    """Return the whole answer: the id stands in the body and in `request-id`, the only name their SDK reads (W-16)."""
-    shared = to_reply(error)
+    """Return the whole answer; the request id stands in the body too."""
     body = {**_body(error), "request_id": request_id}
-    return ErrorReply(error.status, orjson.dumps(body), {**shared.headers, "request-id": request_id})
+    return ErrorReply(error.status, orjson.dumps(body), to_reply(error).headers)
 
 
 def error_frame(error: RequestError) -> bytes:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from proxy.wire.adapter import Head, Notice
@@ -15,7 +14,6 @@ _STRUCTURE: Final = frozenset(
     {"id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "usage", "request_id"}
 )
 _KEPT: Final = ("id", "type", "role", "model", "usage")
-_SIGNED: Final = re.compile(r"/content/(\d+)/thinking")
 
 
 def reply_segments(reply: Mapping[str, Any], turn: int) -> dict[int, tuple[Segment, ...]]:
@@ -91,15 +89,3 @@ def message_head(head: Head) -> dict[str, Any]:
         "role": "assistant",
         "model": head.members.get("model", ""),
     }
-
-
-def is_signed(path: str) -> bool:
-    """Say whether a signature covers the text at this path of a reply, so that it cannot be changed (W-32)."""
-    return _SIGNED.fullmatch(path) is not None
-
-
-def drop_signed(reply: dict[str, Any], paths: Iterable[str]) -> None:
-    """Remove the blocks that hold these signed texts, in place."""
-    gone = {int(found[1]) for path in paths if (found := _SIGNED.fullmatch(path)) is not None}
-    if gone:
-        reply["content"] = [block for index, block in enumerate(reply["content"]) if index not in gone]

@@ -108,7 +108,7 @@ async def test_sizes_encodings_and_methods(tmp_path: Path) -> None:  # W-18, W-1
 
 
 async def test_keys_open_what_they_may_and_nothing_else(tmp_path: Path) -> None:
-    keys = {
+    keys: dict[str, dict[str, object]] = {
         "app": {"sha256": sha256(b"a" * 40).hexdigest(), "check": False},
         "ops": {"sha256": sha256(b"b" * 40).hexdigest(), "admin": True, "models": []},
     }

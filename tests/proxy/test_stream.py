@@ -20,6 +20,7 @@ from supervisors.testing import Finds, context
 from supervisors.types import Exchange, Supervisor, Verdict
 
 CANARY = "violet umbrella"
+FRAMES = CHAT.open_frames(CHAT.new_head("id", 0, "gpt"), {})
 
 
 def plan_of(supervisor: Supervisor, **stream: object) -> StagePlan:
@@ -44,7 +45,7 @@ def run_gate(gate: Gate, frames: Sequence[bytes]) -> bytes:
         parser = SseParser()
         for frame in frames:
             for parsed in parser.feed(frame):
-                for chunk in CHAT.read_frame(parsed):
+                for chunk in FRAMES.read(parsed):
                     gate.push(chunk)
                     for asked in gate.due():
                         exchange = Exchange("id", "gpt", "output", (), asked.segments, 0, complete=asked.complete)
@@ -64,7 +65,7 @@ def text_of(sent: bytes) -> str:
 @pytest.mark.parametrize("mode", ["hold", "window", "sentence"])
 @pytest.mark.parametrize("position", range(1, len(CANARY)))
 def test_no_byte_of_a_canary_split_anywhere_leaves(mode: str, position: int) -> None:  # S-01, S-07
-    gate = Gate(plan_of(Finds(CANARY), mode=mode, window_chars=8, overlap_chars=20), CHAT, 0, 1)
+    gate = Gate(plan_of(Finds(CANARY), mode=mode, window_chars=8, overlap_chars=20), FRAMES, 0, 1)
     frames = [delta("Here it is: "), delta(CANARY[:position]), delta(CANARY[position:]), delta("!", "stop")]
     left = text_of(run_gate(gate, frames))
     assert gate.block is not None
@@ -88,7 +89,7 @@ def test_no_chunking_lets_the_canary_out(cuts: list[int], before: str, after: st
         frames.append(delta(text[position : position + cut]))
         position += cut
     frames += [delta(text[position:]), delta("", "stop")]
-    gate = Gate(plan_of(Finds(CANARY), mode=mode, window_chars=window, overlap_chars=20), CHAT, 0, 1)
+    gate = Gate(plan_of(Finds(CANARY), mode=mode, window_chars=window, overlap_chars=20), FRAMES, 0, 1)
     left = text_of(run_gate(gate, frames))
     assert before.startswith(left)
     assert gate.block is not None
@@ -102,12 +103,12 @@ def test_no_chunking_lets_the_canary_out(cuts: list[int], before: str, after: st
 )
 def test_a_safe_stream_leaves_byte_for_byte(pieces: list[str], mode: str, window: int) -> None:  # S-11, G-06
     frames = [*[delta(piece) for piece in pieces], delta("", "stop")]
-    gate = Gate(plan_of(Finds(CANARY), mode=mode, window_chars=window, overlap_chars=20), CHAT, 0, 1)
+    gate = Gate(plan_of(Finds(CANARY), mode=mode, window_chars=window, overlap_chars=20), FRAMES, 0, 1)
     assert run_gate(gate, frames) == b"".join(frames)
 
 
 def test_the_finish_frame_waits_for_the_final_verdict() -> None:  # W-25, S-08
-    gate = Gate(plan_of(Finds(CANARY), mode="window", window_chars=5, overlap_chars=20), CHAT, 0, 1)
+    gate = Gate(plan_of(Finds(CANARY), mode="window", window_chars=5, overlap_chars=20), FRAMES, 0, 1)
     left = run_gate(gate, [delta("some text and then a "), delta(CANARY), delta("", "stop")])
     assert b'"stop"' not in left
     assert gate.block is not None
@@ -121,21 +122,21 @@ def test_redaction_works_across_window_edges(size: int) -> None:  # S-10
     plan = Planner({"default": policy}, {"words": Finds(CANARY)}).plan(Request("gpt", None, CHAT.route)).output
     text = f"one {CANARY} two {CANARY} three"
     frames = [delta(text[i : i + size]) for i in range(0, len(text), size)]
-    gate = Gate(plan, CHAT, 0, 1)
+    gate = Gate(plan, FRAMES, 0, 1)
     left = text_of(run_gate(gate, [*frames, delta("", "stop")]))
     assert left == "one [REDACTED:canary] two [REDACTED:canary] three"
     assert gate.late_spans == 0
 
 
 def test_incremental_cost_is_at_most_twice_the_length() -> None:  # S-02
-    gate = Gate(plan_of(Finds(CANARY), mode="window", window_chars=100, overlap_chars=100), CHAT, 0, 1)
+    gate = Gate(plan_of(Finds(CANARY), mode="window", window_chars=100, overlap_chars=100), FRAMES, 0, 1)
     run_gate(gate, [*[delta("word ") for _ in range(400)], delta("", "stop")])
     assert gate.assessments()[0].chars_judged <= 2 * 2000
 
 
 def test_growth_cost_is_at_most_three_times_the_length_and_logarithmic_passes() -> None:  # S-02
     judge = Finds(CANARY, capability="growth")
-    gate = Gate(plan_of(judge, mode="window", window_chars=500), CHAT, 0, 1)
+    gate = Gate(plan_of(judge, mode="window", window_chars=500), FRAMES, 0, 1)
     run_gate(gate, [*[delta("abcd efgh ") for _ in range(800)], delta("", "stop")])
     found = gate.assessments()[0]
     assert found.passes <= 5
@@ -150,7 +151,7 @@ def test_judged_text_is_the_exact_join_of_deltas() -> None:  # S-03
             seen.append("".join([segment.text for segment in exchange.judged]))
             return await super().assess(exchange, context)
 
-    gate = Gate(plan_of(Watch(CANARY), mode="hold"), CHAT, 0, 1)
+    gate = Gate(plan_of(Watch(CANARY), mode="hold"), FRAMES, 0, 1)
     run_gate(gate, [delta("un"), delta("believ"), delta("able "), delta("", "stop")])
     assert seen == ["unbelievable "]
 
@@ -160,20 +161,20 @@ def test_tool_calls_stay_until_their_arguments_are_judged() -> None:  # S-16, W-
         part = {"index": 0, **first, "function": {"arguments": arguments}}
         return data_frame({"choices": [{"index": 0, "delta": {"tool_calls": [part]}, "finish_reason": None}]})
 
-    gate = Gate(plan_of(Finds(CANARY), mode="window", window_chars=1, overlap_chars=20), CHAT, 0, 1)
+    gate = Gate(plan_of(Finds(CANARY), mode="window", window_chars=1, overlap_chars=20), FRAMES, 0, 1)
     left = run_gate(gate, [call('{"q": "violet ', id="c1"), call('umbrella"}'), delta("", "tool_calls")])
     assert left == b""
     assert gate.block is not None
 
 
 def test_a_growing_encoded_run_is_not_cut() -> None:
-    gate = Gate(plan_of(Finds("nothing"), mode="window", window_chars=4, overlap_chars=20), CHAT, 0, 1)
+    gate = Gate(plan_of(Finds("nothing"), mode="window", window_chars=4, overlap_chars=20), FRAMES, 0, 1)
     left = text_of(run_gate(gate, [delta("see "), delta("dmlvbGV0IHVt"), delta("YnJlbGxh")]))
     assert left in ("", "see ")
 
 
 def test_an_overlong_hold_blocks_by_default() -> None:
-    gate = Gate(plan_of(Finds(CANARY), mode="hold", max_buffer_bytes=200), CHAT, 0, 1)
+    gate = Gate(plan_of(Finds(CANARY), mode="hold", max_buffer_bytes=200), FRAMES, 0, 1)
     left = run_gate(gate, [delta("x" * 50) for _ in range(10)])
     assert left == b""
     assert gate.block is not None
