@@ -90,6 +90,15 @@ def prepare(options: RunOptions, environ: Mapping[str, str], guard: Guard | None
     return Prepared(options, target, guard, {item.item_id: item for item in chosen}, plan, lock, identity)
 
 
+def load_items(options: RunOptions) -> tuple[Item, ...]:
+    """Return the items of a run, as its plan saw them.
+
+    Raises:
+        DatasetError: a data set is missing or has changed.
+    """
+    return _load(options)[0]
+
+
 def _models(options: RunOptions, target: Target) -> tuple[str, ...]:
     return ("*",) if options.arms == "check" else target.models
 

@@ -11,8 +11,9 @@ from statistics import median
 from evals.attempts import as_object
 from evals.bells.coherence import summarise_coherence
 from evals.client import number, objects
-from evals.folder import RunFolder, read_json, write_json
-from evals.journal import JsonObject, read_journal, sha256_json
+from evals.datasets.load import hash_file
+from evals.folder import RunFolder, write_json
+from evals.journal import JsonObject, read_journal
 from evals.ledger import Ledger, keep_ledger
 from evals.manifest import Manifest, read_manifest
 from evals.metrics import METRICS, Outcome, count_labels, measure, measure_by, warn_if_constant, warn_if_indiscriminate
@@ -78,12 +79,17 @@ def summarise(folder: RunFolder, run: Loaded) -> JsonObject:
         },
         "effort": _effort(run, rows),
         "proof": {
-            "manifest_sha256": sha256_json(read_json(folder.manifest)),
+            "manifest_sha256": hash_file(folder.manifest),
             "plan_sha256": run.manifest.plan_sha256,
             "journal": {"lines": len(run.lines), "head": run.lines[-1]["sha256"] if run.lines else None},
-            "scores": {scores.scorer_id: {"lines": scores.lines, "head": scores.head} for scores in run.scores},
+            "scores": {scores.scorer_id: _proof_of(folder, scores) for scores in run.scores},
         },
     }
+
+
+def _proof_of(folder: RunFolder, scores: Scores) -> JsonObject:
+    manifest = folder.scores / scores.scorer_id / "manifest.json"
+    return {"lines": scores.lines, "head": scores.head, "manifest_sha256": hash_file(manifest)}
 
 
 def _coherence(run: Loaded, rows: Sequence[Row]) -> Json:
