@@ -165,7 +165,7 @@ class Line:
         call, progress = self._call, self._progress
         plan = call.plan.output
         try:
-            progress.replies = call.adapter.reply_segments(body, next_turn(progress.request))
+            progress.replies = call.adapter.reply_segments(body, next_turn(progress.request), call.body)
         except ValueError as error:
             if not plan.blocking:
                 return False
@@ -200,9 +200,7 @@ class Line:
             redact_body(body, spans)
         except RedactionImpossible:
             return without_spans(self._call.plan.output, result)
-        if result.choice is not None:
-            content = [(span.start, span.end) for span in spans if span.path.endswith("/content")]
-            self._call.adapter.mask_logprobs(body, {result.choice: content})
+        self._call.adapter.mask_logprobs(body, spans)
         return result
 
     def _block_choices(self, body: dict[str, Any], blocked: Sequence[StageResult]) -> None:

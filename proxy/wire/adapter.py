@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from proxy.wire.errors import ErrorReply, RequestError
 from proxy.wire.sse import Frame
-from supervisors.types import Kind, Segment
+from supervisors.types import Kind, Segment, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +153,16 @@ class Adapter(Protocol):
         """Return the notice in the form this request can take."""
         ...
 
-    def reply_segments(self, reply: Mapping[str, Any], turn: int) -> dict[int, tuple[Segment, ...]]:
-        """Return the canonical view of each choice; raise `ValueError` on a reply of another shape."""
+    def reply_segments(
+        self, reply: Mapping[str, Any], turn: int, body: Mapping[str, Any]
+    ) -> dict[int, tuple[Segment, ...]]:
+        """Return the canonical view of each choice; raise `ValueError` on a reply of another shape.
+
+        Args:
+            reply: the upstream's reply.
+            turn: turn number of the reply.
+            body: the request, as the upstream got it: what a reply repeats from it is no text of the model.
+        """
         ...
 
     def finish_reasons(self, reply: Mapping[str, Any]) -> tuple[str | None, ...]:
@@ -165,8 +173,8 @@ class Adapter(Protocol):
         """Replace the content of the blocked choices by the notice, in place."""
         ...
 
-    def mask_logprobs(self, reply: dict[str, Any], redacted: Mapping[int, Sequence[tuple[int, int]]]) -> None:
-        """Drop the log-probabilities of tokens that overlap a redacted span of the content (W-09), in place."""
+    def mask_logprobs(self, reply: dict[str, Any], spans: Sequence[Span]) -> None:
+        """Drop the log-probabilities of tokens that overlap a redacted span (W-09), in place."""
         ...
 
     def refusal_reply(self, head: Head, count: int, notice: Notice) -> dict[str, Any]:

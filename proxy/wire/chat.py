@@ -75,12 +75,15 @@ def request_segments(body: Mapping[str, Any]) -> tuple[Segment, ...]:
     return tuple(segments.found)
 
 
-def reply_segments(reply: Mapping[str, Any], turn: int) -> dict[int, tuple[Segment, ...]]:
+def reply_segments(
+    reply: Mapping[str, Any], turn: int, body: Mapping[str, Any] | None = None
+) -> dict[int, tuple[Segment, ...]]:
     """Return the segments of each choice of a whole reply, by choice index.
 
     Args:
         reply: the upstream's reply.
         turn: turn number of the reply, last of the request + 1.
+        body: the request; a chat reply repeats nothing of it.
 
     Raises:
         ValueError: the reply has no list of choices, or a choice has no distinct integer index.

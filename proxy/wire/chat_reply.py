@@ -7,6 +7,7 @@ from typing import Any
 
 from proxy.wire.adapter import Head, Notice
 from proxy.wire.segments import as_list, as_object
+from supervisors.types import Span
 
 
 def choices_of(reply: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -46,22 +47,22 @@ def refusal_reply(head: Head, count: int, notice: Notice) -> dict[str, Any]:
     }
 
 
-def mask_logprobs(reply: dict[str, Any], redacted: Mapping[int, Sequence[tuple[int, int]]]) -> None:
+def mask_logprobs(reply: dict[str, Any], spans: Sequence[Span]) -> None:
     """Drop the entries of every token that overlaps a redacted span of the content; they spell the secret (W-09).
 
     Args:
         reply: the reply, edited in place.
-        redacted: by choice index, character spans in the original content.
+        spans: as redacted, in the original texts.
     """
     for position, choice in enumerate(choices_of(reply)):
-        spans = redacted.get(choice.get("index", position))
+        found = [(span.start, span.end) for span in spans if span.path == f"/choices/{position}/message/content"]
         logprobs = as_object(choice.get("logprobs"))
-        if not spans or logprobs is None:
-            continue
-        logprobs["content"] = _keep_outside(as_list(logprobs.get("content")) or [], spans)
+        if found and logprobs is not None:
+            logprobs["content"] = keep_outside(as_list(logprobs.get("content")) or [], found)
 
 
-def _keep_outside(tokens: Iterable[Any], spans: Sequence[tuple[int, int]]) -> list[Any]:
+def keep_outside(tokens: Iterable[Any], spans: Sequence[tuple[int, int]]) -> list[Any]:
+    """Return the entries of the tokens that overlap none of the spans."""
     kept: list[Any] = []
     offset = 0
     for token in tokens:
