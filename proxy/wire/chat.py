@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 from proxy.wire import chat_reply, chat_stream
 from proxy.wire.adapter import Adapter, Frames, Head, Notice
 from proxy.wire.chat_message import add_audio, add_message
+from proxy.wire.definitions import add_definitions
 from proxy.wire.errors import invalid, openai_reply
 from proxy.wire.segments import SegmentList, as_list, as_object
 from proxy.wire.sse import DONE
@@ -148,9 +149,9 @@ def _add_field(segments: SegmentList, key: str, value: object) -> None:
         case "tool_choice" | "function_call" if isinstance(value, dict):
             _add_choice_of_tool(segments, cast("dict[str, Any]", value), path)
         case "tools" | "functions":
-            _add_definitions(segments, value, path)
+            add_definitions(segments, value, path)
         case "response_format":
-            _add_definitions(segments, [value], path, single=True)
+            add_definitions(segments, value, path, single=True)
         case "prediction":
             _add_prediction(segments, value, path)
         case "audio":
@@ -171,47 +172,6 @@ def _add_choice_of_tool(segments: SegmentList, value: Mapping[str, Any], path: s
     for key, child in value.items():
         if key not in ("type", "mode"):
             segments.add(f"{path}/{key}", "name", child)
-
-
-def _add_definitions(segments: SegmentList, value: object, path: str, *, single: bool = False) -> None:
-    """Add tool definitions and schemas: names, descriptions, enums and keys are text the model reads."""
-    for index, definition in enumerate(as_list(value) or [value]):
-        at = path if single else f"{path}/{index}"
-        for leaf_path, text in _definition_texts(definition, at):
-            segments.add(leaf_path, "tool_def", text)
-
-
-def _definition_texts(value: object, path: str) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
-    obj = as_object(value)
-    if obj is not None:
-        for key, child in obj.items():
-            if not (key == "type" and isinstance(child, str) and child in _SCHEMA_TYPES):
-                found += _definition_texts(child, f"{path}/{key.replace('~', '~0').replace('/', '~1')}")
-    elif isinstance(value, str):
-        found.append((path, value))
-    else:
-        for index, child in enumerate(as_list(value) or []):
-            found += _definition_texts(child, f"{path}/{index}")
-    return found
-
-
-_SCHEMA_TYPES: Final = frozenset(
-    {
-        "function",
-        "custom",
-        "json_schema",
-        "json_object",
-        "text",
-        "object",
-        "array",
-        "string",
-        "number",
-        "integer",
-        "boolean",
-        "null",
-    }
-)
 
 
 def _add_prediction(segments: SegmentList, value: object, path: str) -> None:
