@@ -35,11 +35,12 @@ from proxy.wire.adapter import Adapter
 from proxy.wire.body import parse_body
 from proxy.wire.chat import CHAT
 from proxy.wire.errors import RequestError, internal
+from proxy.wire.responses import RESPONSES
 from supervisors.errors import GuardrailError, StoreError
 
 log = logging.getLogger(__name__)
 
-FAMILIES: Final[tuple[Adapter, ...]] = (CHAT,)
+FAMILIES: Final[tuple[Adapter, ...]] = (CHAT, RESPONSES)
 ADAPTERS: Final[Mapping[str, Adapter]] = {
     path: adapter for adapter in FAMILIES for path in (adapter.route, adapter.route.removeprefix("/v1"))
 }

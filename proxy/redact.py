@@ -80,7 +80,7 @@ def redact_body(body: dict[str, Any], spans: Iterable[Span]) -> None:
             raise RedactionImpossible(msg)
         if inner:
             holder[key] = _mask_inside(text, inner, marks)
-        elif pointer.endswith(("/arguments", "/input")):
+        elif pointer != "/input" and pointer.endswith(("/arguments", "/input")):
             holder[key] = mask_arguments(text, marks)
         else:
             holder[key] = mask(text, marks)

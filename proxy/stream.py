@@ -35,6 +35,7 @@ class _Field:
         released: characters that have left.
         windowed: characters given to the window group.
         credit: characters that every enforcing supervisor has covered.
+        ended: nothing more will come, says the upstream.
     """
 
     kind: Kind
@@ -44,6 +45,7 @@ class _Field:
     released: int = 0
     windowed: int = 0
     credit: int = 0
+    ended: bool = False
 
     @property
     def text(self) -> str:
@@ -109,6 +111,8 @@ class Gate:
         self._total = 0
         self._new = 0
         self._sentence = False
+        self._unsettled = False
+        self._settle = False
         self._marks: dict[str, list[Mark]] = {}
         self._spans: list[Span] = []
         self._final = not plan.blocking
@@ -134,11 +138,11 @@ class Gate:
         ends: list[int] = []
         for piece in chunk.pieces:
             grown = self._field(piece)
-            grown.parts.append(piece.text)
-            grown.length += len(piece.text)
+            if not piece.repeats:
+                self._grow(grown, piece.text)
             ends.append(grown.length)
-            if not grown.whole:
-                self._count(piece.text)
+        for name in chunk.ends:
+            self._end(name)
         if chunk.pieces and self._plan.blocking:
             self._final = False
         if chunk.finish is not None:
@@ -148,11 +152,23 @@ class Gate:
         if self._held_bytes > self._plan.stream.max_buffer_bytes and self._mode != "observe":
             self._overflow()
 
-    def _count(self, text: str) -> None:
+    def _grow(self, grown: _Field, text: str) -> None:
+        grown.parts.append(text)
+        grown.length += len(text)
+        self._settle = self._unsettled
+        if grown.whole:
+            return
         self._total += len(text)
         self._new += len(text)
         if self._mode == "sentence" and not self._sentence:
             self._sentence = not SENTENCE_ENDS.isdisjoint(text)
+
+    def _end(self, name: str) -> None:
+        """Take note that a field is complete: once more text follows, it is judged to its end, not held back."""
+        grown = self._fields.get(name)
+        if grown is not None:
+            grown.ended = True
+            self._unsettled = True
 
     def _field(self, piece: Piece) -> _Field:
         grown = self._fields.get(piece.field)
@@ -199,6 +215,8 @@ class Gate:
         return passes
 
     def _window_is_due(self) -> bool:
+        if self._settle:
+            return True
         if self._mode != "sentence":
             return self._new >= self._window
         if self._new >= _SENTENCE_CHARS:
@@ -223,10 +241,14 @@ class Gate:
         segments: list[Segment] = []
         offsets: dict[str, int] = {}
         self._new = 0
-        self._sentence = False
-        for name, grown in self._judged_fields(complete=complete):
+        self._sentence = self._unsettled = self._settle = False
+        judged = self._judged_fields(complete=complete)
+        last = {grown.kind: name for name, grown in judged if grown.ended}  # the next one may continue it (G-03)
+        for name, grown in judged:
+            if grown.ended and grown.windowed == grown.length and last[grown.kind] != name:
+                continue
             start = max(0, min(grown.windowed - self._overlap, self._covered(grown)))
-            end = grown.length if complete else end_of_words(grown.text, grown.windowed)
+            end = grown.length if complete or grown.ended else end_of_words(grown.text, grown.windowed)
             self._new += grown.length - end
             grown.windowed = max(end, grown.windowed)
             if end > start or grown.kind == "media":
@@ -237,7 +259,7 @@ class Gate:
 
     def _covered(self, grown: _Field) -> int:
         """Return how far no match of a window supervisor can still be open."""
-        if not self._holdback:
+        if not self._holdback or (grown.ended and grown.windowed == grown.length):
             return grown.windowed
         return clear_of_cuts(grown.text, holdback_start(grown.text, grown.windowed, self._holdback))
 
@@ -253,7 +275,7 @@ class Gate:
         return [
             (name, grown)
             for name, grown in self._fields.items()
-            if (complete or not grown.whole) and not (grown.kind == "media" and spoken)
+            if (complete or grown.ended or not grown.whole) and not (grown.kind == "media" and spoken)
         ]
 
     def _segment(self, path: str, grown: _Field, start: int, end: int) -> Segment:
@@ -296,7 +318,7 @@ class Gate:
             if late:
                 self.late_spans += len(late)
                 self.block = Block("unsafe", None, "late_span")
-            elif marks and grown.kind == "tool_args":
+            elif marks and name.endswith(("/arguments", "/input")):
                 self._check_arguments(grown, marks)
         if any("#" in span.path for span in spans):
             self.block = Block("unsafe", None, "redaction_impossible")
@@ -340,10 +362,10 @@ class Gate:
         return True
 
     def _frontier(self, grown: _Field) -> int:
-        if grown.whole or self._mode == "hold" or self._groups["final"]:
+        if (grown.whole and not grown.ended) or self._mode == "hold" or self._groups["final"]:
             return 0
         if not self._groups["window"]:
-            return clear_of_cuts(grown.text, grown.credit)
+            return grown.credit if grown.ended else clear_of_cuts(grown.text, grown.credit)
         covered = self._covered(grown)
         return min(covered, grown.credit) if self._groups["growth"] else covered
 

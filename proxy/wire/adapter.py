@@ -23,12 +23,14 @@ class Piece:
         kind: what the field is.
         text: exact text, appended to what came before.
         at: keys from the frame's choice object to the string, for a rewrite.
+        repeats: the whole text of the field once more: nothing new to judge, but a redaction must reach it.
     """
 
     field: str
     kind: Kind
     text: str
     at: tuple[str | int, ...]
+    repeats: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class Chunk:
         last: the stream's own terminator.
         usage: usage as reported in this frame.
         error: the upstream reported an error in the stream.
+        ends: fields that are complete with this chunk, so that what follows them need not wait for the final verdict.
     """
 
     raw: bytes
@@ -54,6 +57,7 @@ class Chunk:
     last: bool = False
     usage: Mapping[str, Any] | None = None
     error: bool = False
+    ends: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +74,12 @@ class Notice:
     Args:
         text: the sentence.
         only_refusal: the caller will parse the content as JSON, so the sentence stands in `refusal` only (W-22).
+        members: of the request, that a reply of this family repeats.
     """
 
     text: str
     only_refusal: bool = False
+    members: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 class Frames(Protocol):
@@ -143,6 +149,10 @@ class Adapter(Protocol):
 
     def request_segments(self, body: Mapping[str, Any]) -> tuple[Segment, ...]:
         """Return the canonical view of a request; raise `RequestError` on wrong types."""
+        ...
+
+    def unseen_history(self, body: Mapping[str, Any]) -> bool:
+        """Say whether the model will see older content that lives at the provider only (W-20)."""
         ...
 
     def choice_count(self, body: Mapping[str, Any]) -> int:

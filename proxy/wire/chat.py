@@ -205,6 +205,10 @@ class ChatAdapter:
     refusal_reply = staticmethod(chat_reply.refusal_reply)
     error_reply = staticmethod(openai_reply)
 
+    def unseen_history(self, body: Mapping[str, Any]) -> bool:
+        """Return false: a chat request carries its whole history."""
+        return False
+
     def choice_count(self, body: Mapping[str, Any]) -> int:
         """Return `n`, 1 when absent."""
         n = body.get("n")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from proxy.wire.adapter import Head, Notice
+from proxy.wire.logprobs import keep_outside
 from proxy.wire.segments import as_list, as_object
 from supervisors.types import Span
 
@@ -59,15 +60,3 @@ def mask_logprobs(reply: dict[str, Any], spans: Sequence[Span]) -> None:
         logprobs = as_object(choice.get("logprobs"))
         if found and logprobs is not None:
             logprobs["content"] = keep_outside(as_list(logprobs.get("content")) or [], found)
-
-
-def keep_outside(tokens: Iterable[Any], spans: Sequence[tuple[int, int]]) -> list[Any]:
-    """Return the entries of the tokens that overlap none of the spans."""
-    kept: list[Any] = []
-    offset = 0
-    for token in tokens:
-        length = len(str((as_object(token) or {}).get("token", "")))
-        if not any(start < offset + length and offset < end for start, end in spans):
-            kept.append(token)
-        offset += length
-    return kept
