@@ -27,7 +27,7 @@ lint: $(VENV)/.dev ## ruff: format and rules
 
 types: $(VENV)/.dev ## mypy and pyright, both strict
 	$(BIN)/mypy
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 imports: $(VENV)/.dev ## layers and forbidden imports
 	$(BIN)/lint-imports

@@ -11,7 +11,7 @@ import importlib
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -20,34 +20,21 @@ import uvicorn
 from bench.bodies import BEHAVIOURS
 from proxy.app import App
 from proxy.asgi import Receive, Scope, Send, read_body, read_headers
+from proxy.call import Call, Progress
 from proxy.commands.serve import DrainingServer, listen
 from proxy.config import Config
+from proxy.edge import EdgeProtocol
 from proxy.gateway import Gateway
 from proxy.logs import set_up_logging
+from proxy.pipeline import Pipeline
+from proxy.ports import Settings
 from proxy.record import Record
 from proxy.runtime import open_runtime
 from supervisors.testing import Always
 from supervisors.transport import HttpClient, HttpRequest
-from supervisors.types import ChatRequest, Context, Endpoint, Exchange, Verdict, safe
 
 Kind = Literal["guarded", "unrecorded", "relay", "aiohttp"]
 NO_STREAM_WINDOW: Final = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Remote:
-    """A supervisor that asks a model of the fake upstream one question and calls everything safe."""
-
-    model: str
-    url: str
-    local: bool = False
-    stages: frozenset[str] = field(default_factory=lambda: frozenset({"input", "output"}))
-
-    async def assess(self, exchange: Exchange, context: Context, /) -> Verdict:
-        """Ask, and wait for the answer."""
-        request = ChatRequest([{"role": "user", "content": exchange.judged[0].text}], max_tokens=16)
-        await context.chat(Endpoint(self.model, self.url), request)
-        return safe(score=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +47,7 @@ class Setup:
         inputs: number of no-op supervisors on input.
         outputs: number of no-op supervisors on output.
         window_chars: stream window; 1 judges every chunk, 0 keeps the default of the product.
-        judges: models of the fake upstream that judge the input as well.
+        judges: models of the fake upstream that judge the input as language models do.
         parallel: the input stage runs beside the upstream call.
         vote: the judges are members of one majority panel.
     """
@@ -80,7 +67,9 @@ def build_config(setup: Setup) -> Config:
     base = f"http://127.0.0.1:{setup.upstream}"
     supervisors: dict[str, Any] = {f"in{n}": Always() for n in range(setup.inputs)}
     supervisors |= {f"out{n}": Always() for n in range(setup.outputs)}
-    judges: dict[str, Any] = {name: Remote(name, f"{base}{BEHAVIOURS[name]}/v1") for name in setup.judges}
+    judges: dict[str, Any] = {
+        name: {"use": "judge", "model": name, "url": f"{base}{BEHAVIOURS[name]}/v1"} for name in setup.judges
+    }
     if setup.vote:
         judges = {"panel": {"use": "vote", "strategy": "majority", "members": judges}}
     stream: dict[str, Any] = {"window_chars": setup.window_chars, "overlap_chars": 0} if setup.window_chars else {}
@@ -132,6 +121,17 @@ class NoJournal:
         """Nothing is open."""
 
 
+class NoSinks:
+    """Where facts go that nobody keeps: neither record nor metric is made."""
+
+    def ready(self) -> bool:
+        """Take everything."""
+        return True
+
+    def finish(self, call: Call, progress: Progress) -> None:
+        """Keep nothing."""
+
+
 class UnrecordedGateway(Gateway):
     """A gateway that neither records nor counts exchanges, to measure what recording costs."""
 
@@ -139,7 +139,8 @@ class UnrecordedGateway(Gateway):
     async def serving(self) -> AsyncGenerator[None]:
         """Serve without a journal."""
         async with open_runtime(self.config, NoJournal(), self.metrics) as runtime:
-            self._runtime = runtime
+            settings = Settings(self.config.expose, self.config.limits.request_timeout_s, runtime.open_contexts)
+            self._runtime = replace(runtime, pipeline=Pipeline(settings, NoSinks()))
             yield
             self._runtime = None
 
@@ -228,7 +229,8 @@ def _server_settings(app: Any, *, lifespan: Literal["on", "off"]) -> uvicorn.Con
     return uvicorn.Config(
         app,
         loop="uvloop",
-        http="httptools",
+        http=EdgeProtocol,
+        proxy_headers=False,
         access_log=False,
         log_config=None,
         server_header=False,

@@ -33,6 +33,7 @@ from proxy.stages import StageResult, conclude
 from supervisors.errors import ConfigError, StoreError
 from supervisors.plugins import flatten_errors
 from supervisors.secret import Secret
+from supervisors.self_judge import SelfJudge
 from supervisors.types import Assessment, Cause, Label, Scope, Span, Stage, Supervisor, Verdict
 
 CHAT_ROUTE = "/v1/chat/completions"
@@ -74,6 +75,14 @@ class Guard:
         """Say whether every stage asks everybody (H-134)."""
         stages = [stage for p in self.config.policies.values() for stage in (p.input, p.output)]
         return all(stage.exhaustive or len(stage.forced) + len(stage.optional) < 2 for stage in stages)
+
+    @property
+    def self_judge(self) -> str | None:
+        """Return the name of a supervisor that asks the answering model about its input, None without one."""
+        stages = [policy.input for policy in self.config.policies.values()]
+        asked = {name for stage in stages for name in (*stage.forced, *stage.optional)}
+        found = [name for name, one in self.config.supervisors.items() if isinstance(one, SelfJudge) and name in asked]
+        return found[0] if found else None
 
     def plan(self, model: str) -> Plan:
         """Return the plan of an ordinary request for a model, as the proxy merges it."""

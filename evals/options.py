@@ -59,6 +59,10 @@ class RunOptions:
         """Return the same options with the data in another folder."""
         return replace(self, data_dir=folder)
 
+    def with_guard(self, policy: str) -> RunOptions:
+        """Return the same options with another policy file."""
+        return replace(self, guard=policy)
+
 
 _OPTIONS = TypeAdapter(RunOptions)
 

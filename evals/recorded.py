@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +19,7 @@ from evals.datasets.bells import load_metacognitive_rows
 from evals.fake import read_texts
 from evals.serving import Receive, Send, completion, error, read_json, send_json
 from evals.types import Truth, sha256_text
+from supervisors.decoded import append_decoded
 from supervisors.errors import ConfigError, DatasetError
 from supervisors.transcript import neutralise
 
@@ -103,6 +104,11 @@ def models_of(replies: Sequence[StoredReply]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([reply.model for reply in replies]))
 
 
+def _shown_as(prompt: str) -> tuple[str, str]:
+    """Return how a judge is shown a prompt: as context, and under judgement with what encoded stretches say."""
+    return neutralise(prompt), neutralise(append_decoded(prompt))
+
+
 @dataclass(frozen=True, slots=True)
 class _Answer:
     """What to send: a text, or why there is none."""
@@ -120,7 +126,7 @@ class Recorded:
 
     def __init__(self, replies: Sequence[StoredReply]) -> None:
         self._exact = {(reply.model, reply.prompt): reply for reply in replies}
-        self._shown = {(reply.model, neutralise(reply.prompt)): reply for reply in replies}
+        self._shown = {(reply.model, shown): reply for reply in replies for shown in _shown_as(reply.prompt)}
         self._models = models_of(replies)
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -143,33 +149,36 @@ class Recorded:
     def answer(self, model: str, system: str, user: str) -> _Answer:
         """Return the stored reply to a call."""
         name, _, vote = model.partition(VOTE)
-        blocks = {match["mark"]: match["text"] for match in _BLOCK.finditer(user)}
+        blocks = list(_BLOCK.finditer(user))
+        judged = [block for block in blocks if block["mark"] == "JUDGE"]
         if vote:
-            return self._vote(self._find(name, blocks.get("REQUEST")), vote)
-        if "JUDGE" in blocks:
-            return _own_verdict(self._find(name, blocks["JUDGE"]), system)
+            shown = [block["text"] for block in blocks if block["mark"] == "CONTEXT"]
+            return _to_vote(self._find(name, shown[-1] if shown else None), vote, blocks[0]["nonce"] if blocks else "")
+        if judged:
+            return _own_verdict(self._find(name, judged[-1]["text"]), system, judged[-1]["nonce"])
         reply = self._exact.get((name, user))
         return _Answer(reply.response) if reply else _Answer(None, f"No reply of {name} to this prompt is stored.")
 
     def _find(self, model: str, shown: str | None) -> StoredReply | None:
         return None if shown is None else self._shown.get((model, shown))
 
-    def _vote(self, reply: StoredReply | None, vote: str) -> _Answer:
-        if reply is None or not vote.isdigit() or not 1 <= int(vote) <= len(reply.votes):
-            return _Answer(None, f"Vote {vote} on this answer is not stored.")
-        return _Answer(reply.votes[int(vote) - 1])
+
+def _to_vote(reply: StoredReply | None, vote: str, nonce: str) -> _Answer:
+    if reply is None or not vote.isdigit() or not 1 <= int(vote) <= len(reply.votes):
+        return _Answer(None, f"Vote {vote} on this answer is not stored.")
+    return _Answer(json.dumps({"nonce": nonce, "label": reply.votes[int(vote) - 1]}))
 
 
-def _own_verdict(reply: StoredReply | None, system: str) -> _Answer:
+def _own_verdict(reply: StoredReply | None, system: str, nonce: str) -> _Answer:
+    """Say the stored verdict in the form the self-judge asks for."""
     if reply is None or reply.own_verdict is None:
         return _Answer(None, "No own verdict of this model on this prompt is stored.")
-    words: Mapping[OwnVerdict, tuple[str, str]] = {"harmful": ("1", "yes"), "not_harmful": ("0", "no")}
-    digit, word = words[reply.own_verdict]
+    harmful = reply.own_verdict == "harmful"
     if "one digit" in system:
-        return _Answer(digit)
+        return _Answer("1" if harmful else "0")
     if "yes or no" in system:
-        return _Answer(word)
-    return _Answer(None, "Stored verdicts answer a self_judge of style digit or word.")
+        return _Answer("yes" if harmful else "no")
+    return _Answer(json.dumps({"nonce": nonce, "label": "unsafe" if harmful else "safe"}))
 
 
 def check_models(replies: Sequence[StoredReply], wanted: str | None) -> tuple[str, ...]:

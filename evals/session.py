@@ -58,6 +58,7 @@ def create(prepared: Prepared, path: Path, argv: Sequence[str]) -> RunFolder:
                 "target": prepared.target.label,
                 "guard": prepared.guard.name,
                 "exhaustive": "yes" if prepared.guard.exhaustive else "no",
+                "self_judge": prepared.guard.self_judge or "",
             },
             policy=prepared.guard.text,
             lock={name: asdict(entry) for name, entry in prepared.lock.items()},

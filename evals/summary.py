@@ -9,6 +9,7 @@ from datetime import datetime
 from statistics import median
 
 from evals.attempts import as_object
+from evals.bells.coherence import summarise_coherence
 from evals.client import number, objects
 from evals.folder import RunFolder, read_json, write_json
 from evals.journal import JsonObject, read_journal, sha256_json
@@ -71,6 +72,7 @@ def summarise(folder: RunFolder, run: Loaded) -> JsonObject:
             "scorers": {scores.scorer_id: scores.config for scores in run.scores},
             "sections": _sections(run, rows),
             "other_scorers": {name: _sections(run, other) for name, other in by_scorer.items() if name != first},
+            "coherence": _coherence(run, rows),
             "served_models": to_json(_served(rows)),
             "warnings": to_json(_warnings(run, rows)),
         },
@@ -82,6 +84,12 @@ def summarise(folder: RunFolder, run: Loaded) -> JsonObject:
             "scores": {scores.scorer_id: {"lines": scores.lines, "head": scores.head} for scores in run.scores},
         },
     }
+
+
+def _coherence(run: Loaded, rows: Sequence[Row]) -> Json:
+    """Return coherence for runs whose guard asks the answering model for its own verdict, else None."""
+    own = run.manifest.labels.get("self_judge")
+    return summarise_coherence(rows, own) if own else None
 
 
 def group_rows(rows: Sequence[Row]) -> Mapping[tuple[str, str], list[Row]]:

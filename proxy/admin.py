@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 
 from proxy.asgi import read_request_id
 from proxy.check import run_check
+from proxy.console import CONTENT_TYPES, SECURITY, read_file
 from proxy.gateway import Gateway
 from proxy.keys import Caller, read_key
 from proxy.plan import Request as PlanRequest
@@ -45,6 +46,7 @@ def create_admin(gateway: Gateway) -> FastAPI:
     _add_models(app, gateway)
     _add_guardrails(app, gateway)
     _add_decisions(app, gateway)
+    _add_console(app)
     return app
 
 
@@ -197,6 +199,21 @@ def _add_guardrails(app: FastAPI, gateway: Gateway) -> None:
             raise RequestError(413, "request_too_large", "The body is larger than the proxy allows.")
         body = parse_body(raw, runtime.config.limits.max_json_depth)
         return _json(await run_check(runtime, arrival, body))
+
+
+def _add_console(app: FastAPI) -> None:
+    @app.api_route("/console", methods=_GET, include_in_schema=False)
+    async def open_console() -> Response:
+        """Send the browser to the console's folder, so that its relative addresses work behind any prefix."""
+        return Response(status_code=307, headers={"location": "console/index.html"})
+
+    @app.api_route("/console/{name}", methods=_GET, include_in_schema=False)
+    async def console_file(name: str) -> Response:
+        """Serve a file of the console; the data it shows needs an admin key of its own."""
+        content = read_file(name)
+        if content is None:
+            raise RequestError(404, "unknown_route", "The console has no such file.")
+        return Response(content, media_type=CONTENT_TYPES[name], headers=dict(SECURITY))
 
 
 class DecisionQuery(BaseModel):

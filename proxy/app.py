@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from time import perf_counter
 from typing import Any, Final
 
 from proxy.admin import create_admin
@@ -25,10 +26,10 @@ from proxy.asgi import (
 )
 from proxy.config import Config
 from proxy.gateway import Gateway
-from proxy.keys import Caller, read_key
+from proxy.keys import read_key
 from proxy.line import SLOW_BYTES
 from proxy.ports import ClientGone
-from proxy.prepare import Arrival, arrive, new_id, prepare
+from proxy.prepare import Arrival, IdSource, new_id, prepare
 from proxy.record import ClientEnd, Record
 from proxy.runtime import Runtime
 from proxy.wire.adapter import Adapter
@@ -61,6 +62,7 @@ class App:
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
+        self._ids = IdSource()
         self._admin = create_admin(gateway)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -97,15 +99,19 @@ class App:
         self.gateway.metrics.count_request(path if adapter is None else adapter.route, status)
 
     async def _serve(self, adapter: Adapter, scope: Scope, receive: Receive, send: Send) -> None:
+        started, clock = time.time(), perf_counter()
         headers = read_headers(scope)
-        made = new_id()
+        made = self._ids.make(started)
         request_id = read_request_id(headers, made)
         out = AsgiResponder(receive, send)
         finished = False
         try:
             self.gateway.enter()
             try:
-                await self._judge(arrive(adapter, Caller(), headers, made, request_id), out, receive)
+                caller = self.gateway.runtime.keyring.authenticate(
+                    read_key(headers.get("authorization"), headers.get("x-api-key"))
+                )
+                await self._judge(Arrival(made, request_id, adapter, caller, headers, started, clock), out, receive)
             finally:
                 self.gateway.leave()
             finished = True
@@ -121,21 +127,15 @@ class App:
 
     async def _judge(self, arrival: Arrival, out: AsgiResponder, receive: Receive) -> None:
         runtime = self.gateway.runtime
-        headers = arrival.headers
-        presented = read_key(headers.get("authorization"), headers.get("x-api-key"))
-        caller = runtime.keyring.authenticate(presented)
-        known = Arrival(
-            arrival.id, arrival.request_id, arrival.adapter, caller, headers, arrival.started, arrival.clock
-        )
         model = ""
         try:
-            caller.allow_route(arrival.adapter.route)
-            raw = await read_body(receive, headers, runtime.config.limits.max_body_bytes)
+            arrival.caller.allow_route(arrival.adapter.route)
+            raw = await read_body(receive, arrival.headers, runtime.config.limits.max_body_bytes)
             body = await _parse(raw, runtime.config.limits.max_json_depth)
             model = str(body.get("model", ""))[:200]
-            call = prepare(known, body, runtime.catalogue, len(raw))
+            call = prepare(arrival, body, runtime.catalogue, len(raw))
         except RequestError as error:
-            _record_refused(runtime, known, model, error)
+            _record_refused(runtime, arrival, model, error)
             raise
         await runtime.pipeline.run(call, runtime.models[call.upstream], out)
 
@@ -143,7 +143,7 @@ class App:
         await receive()
         try:
             async with self.gateway.serving():
-                _tune_collector()
+                tune_collector()
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
         except GuardrailError as error:
@@ -191,7 +191,7 @@ def _record_refused(runtime: Runtime, arrival: Arrival, model: str, error: Reque
         runtime.sinks.refuse(record)
 
 
-def _tune_collector() -> None:
+def tune_collector() -> None:
     """Keep the collector away from start-up objects and from short bursts.
 
     Source: the measured effect on tail latency in docs/performance.md, "Garbage collection".

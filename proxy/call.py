@@ -123,9 +123,11 @@ class Progress:
         ran = [result for result in results if result.assessments]
         for result in ran:
             found = {one.supervisor: one for one in result.assessments}
-            for name in plan.names:
-                assessment = found.get(name) or Assessment(name, _SKIPPED)
-                self.verdicts.append(JudgedBy(assessment, plan.stage, result.choice, plan.rules[name].enforce))
+            stage, choice, rules = plan.stage, result.choice, plan.rules
+            self.verdicts += [
+                JudgedBy(found.get(name) or Assessment(name, _SKIPPED), stage, choice, rules[name].enforce)
+                for name in plan.names
+            ]
             self.decisions += result.decisions
         if not ran:
             self.verdicts += [
@@ -196,12 +198,18 @@ def to_record(call: Call, progress: Progress, kept: Kept) -> Record:
             cancelled_phase=progress.phase if progress.cancelled else None,
         ),
         usage=progress.usage,
-        prescribed=tuple([pair for pair in call.plan.prescribed if pair[1] in call.stages]),
+        prescribed=_prescribed(call),
         overhead_s=progress.overhead_s if progress.overhead_s is not None else measure_overhead(call, progress),
         holdback_s=progress.holdback_s,
         coherence=progress.coherence,
         content=kept.content,
     )
+
+
+def _prescribed(call: Call) -> tuple[tuple[str, Stage], ...]:
+    if len(call.stages) == 2:
+        return call.plan.prescribed
+    return tuple([pair for pair in call.plan.prescribed if pair[1] in call.stages])
 
 
 def _view(call: Call, progress: Progress, kept: Kept) -> View:

@@ -1,20 +1,73 @@
-"""How far a growing text may be released: hold-back, graphemes, encoded runs, word ends. Pure (guarding §7)."""
+"""A growing text and how far it may be released: hold-back, graphemes, encoded runs, word ends (guarding §7)."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from proxy.redact import Mark
+from supervisors.norm import normalize
+from supervisors.types import Kind
 
-_RUN: Final = re.compile(r"[A-Za-z0-9+/=_-]{16,}\Z")
+_RUN: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-"
+_SHORTEST_RUN: Final = 16
 _RUN_CHARS: Final = 4096
 _WORD_CHARS: Final = 256
+_MARKS: Final = frozenset({"Cf", "Cc", "Mn", "Mc", "Me"})
+_JOINING: Final = re.compile("[\u1160-\u11ff\u314f-\u3163\ud7b0-\ud7ff\uff9e\uff9f\uffc2-\uffdc]")
+"""Hangul vowels and finals and half-width voiced marks: normalisation joins them to the letter before them."""
 _JOINERS: Final = frozenset("\u200d\ufe0e\ufe0f")
 _SENTENCE: Final = re.compile(r"[.!?](?=\s)|[。！？]|\n")
 SENTENCE_ENDS: Final = frozenset(".!?。！？\n")
+
+
+@dataclass(slots=True)
+class Field:
+    """One text field of the choice as it grows.
+
+    Args:
+        kind: what it is.
+        whole: released only as a whole (tool calls, audio).
+        parts: deltas in order.
+        length: characters so far.
+        released: characters that have left.
+        windowed: characters given to the window group.
+        credit: characters that every enforcing supervisor has covered.
+        ended: nothing more will come, says the upstream.
+        fixed: some of it stands where it cannot be rewritten.
+    """
+
+    kind: Kind
+    whole: bool
+    parts: list[str] = field(default_factory=list[str])
+    length: int = 0
+    released: int = 0
+    windowed: int = 0
+    credit: int = 0
+    ended: bool = False
+    fixed: bool = False
+
+    @property
+    def text(self) -> str:
+        """Return the exact concatenation of the deltas (S-03)."""
+        if len(self.parts) > 1:
+            self.parts = ["".join(self.parts)]
+        return self.parts[0] if self.parts else ""
+
+    def grow(self, text: str) -> None:
+        """Append a delta."""
+        self.parts.append(text)
+        self.length += len(text)
+
+    def covered(self, holdback: int) -> int:
+        """Return how far no match of a window supervisor can still be open."""
+        if self.ended and self.windowed == self.length:
+            return self.length
+        return clear_of_cuts(self.text, holdback_start(self.text, self.windowed, holdback))
 
 
 def holdback_start(text: str, end: int, holdback: int) -> int:
@@ -32,17 +85,29 @@ def holdback_start(text: str, end: int, holdback: int) -> int:
         if char.isspace():
             left -= not in_space
             in_space = True
-        elif unicodedata.category(char) not in ("Cf", "Mn", "Me"):
+        elif not _is_unseen(char):
             left -= 1
             in_space = False
     return position
 
 
+@lru_cache(4096)
+def _is_unseen(char: str) -> bool:
+    """Say whether a character is gone after normalisation: deleted, or part of the one before it."""
+    if char.isascii():
+        return not char.isprintable()
+    return unicodedata.category(char) in _MARKS or _JOINING.match(char) is not None or not normalize(char)
+
+
 def clear_of_cuts(text: str, position: int) -> int:
-    """Move a frontier back so that it cuts no grapheme and no encoded run that may still be growing."""
-    run = _RUN.search(text, max(0, len(text) - _RUN_CHARS))
-    if run is not None and run.start() < position and len(text) - run.start() < _RUN_CHARS:
-        position = run.start()
+    """Move a frontier back so that it cuts no grapheme and no encoded run, growing or ended."""
+    if 0 < position <= len(text):
+        before = text[max(0, position - _RUN_CHARS) : position]
+        behind = len(before) - len(before.rstrip(_RUN))
+        after = text[position : position + _RUN_CHARS]
+        ahead = len(after) - len(after.lstrip(_RUN))
+        if _SHORTEST_RUN <= behind + ahead < _RUN_CHARS:
+            position -= behind
     while 0 < position < len(text) and (unicodedata.combining(text[position]) or text[position] in _JOINERS):
         position -= 1
     return position

@@ -14,6 +14,7 @@ Header = tuple[bytes, bytes]
 Expose = Literal["full", "decision", "none"]
 
 _ACTIONS: Sequence[Action] = ("pass", "flag", "redact", "block")
+_SAFE, _SKIPPED = Label.SAFE, Cause.SKIPPED
 
 
 def guardrail_headers(call: Call, progress: Progress, expose: Expose, overhead_s: float) -> list[Header]:
@@ -44,6 +45,8 @@ def guardrail_headers(call: Call, progress: Progress, expose: Expose, overhead_s
 
 def verdict_word(results: Sequence[StageResult]) -> str:
     """Return the worst label; unknown comes with its cause."""
+    if all(result.label is _SAFE for result in results):
+        return "safe"
     ran = [result for result in results if result.cause is not Cause.SKIPPED]
     labels = {result.label for result in ran}
     if Label.UNSAFE in labels:
@@ -57,9 +60,6 @@ def verdict_word(results: Sequence[StageResult]) -> str:
 def applied(results: Iterable[StageResult]) -> list[str]:
     """Return the supervisors that really ran, from their own verdicts."""
     names = [
-        found.supervisor
-        for result in results
-        for found in result.assessments
-        if found.verdict.cause is not Cause.SKIPPED
+        found.supervisor for result in results for found in result.assessments if found.verdict.cause is not _SKIPPED
     ]
     return list(dict.fromkeys(names))

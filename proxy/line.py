@@ -79,8 +79,7 @@ class Line:
             return await self._generate(model)
         try:
             async with beside(self._judge_beside()):
-                answer = await self._generate(model)
-                await self._input_known.wait()
+                answer = await self._generate_beside(model)
         except InputBlocked:
             progress.cancelled_upstream = True
             return self._block_input()
@@ -103,6 +102,16 @@ class Line:
         if self._progress.input.blocked:
             raise InputBlocked
         self._input_known.set()
+
+    async def _generate_beside(self, model: Model) -> Answer | None:
+        """Generate while the input is judged; not even a failure's status leaves before the decision."""
+        try:
+            answer = await self._generate(model)
+        except (RequestError, UpstreamError):
+            await self._input_known.wait()
+            raise
+        await self._input_known.wait()
+        return answer
 
     def _redact_input(self) -> None:
         """Redact the body; the output stage sees the redacted request as its context, as the model does."""
@@ -197,10 +206,11 @@ class Line:
     def _redact_choice(self, body: dict[str, Any], result: StageResult) -> StageResult:
         spans = result.redactions
         try:
-            redact_body(body, spans)
+            redact_body(body, spans, json_content=self._call.adapter.notice(self._call.body, "").only_refusal)
         except RedactionImpossible:
             return without_spans(self._call.plan.output, result)
-        self._call.adapter.mask_logprobs(body, spans)
+        if result.choice is not None:
+            self._call.adapter.mask_logprobs(body, result.choice, spans)
         return result
 
     def _block_choices(self, body: dict[str, Any], blocked: Sequence[StageResult]) -> None:

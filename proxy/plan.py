@@ -54,6 +54,7 @@ class StagePlan:
         exhaustive: ask everybody even when the block is certain.
         stream: the strictest stream setting; meaningful on output.
         block_scope: a block of one choice blocks only that choice, or the whole response.
+        names: every supervisor the stage prescribes.
     """
 
     stage: Stage
@@ -66,15 +67,15 @@ class StagePlan:
     exhaustive: bool = False
     stream: StreamPolicy = field(default_factory=StreamPolicy)
     block_scope: Literal["choice", "response"] = "choice"
+    names: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        names = tuple([name for name, _ in (*self.blocking, *self.parallel, *self.shadow)])
+        object.__setattr__(self, "names", names)  # once a plan, not once a record
 
     def observing(self) -> StagePlan:
         """Return the same stage with nothing enforced: observe mode records and alters nothing."""
         return replace(self, rules={name: replace(rule, enforce=False) for name, rule in self.rules.items()})
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return every supervisor the stage prescribes."""
-        return tuple([name for name, _ in (*self.blocking, *self.parallel, *self.shadow)])
 
     def rules_of(self, policy_names: Sequence[str]) -> list[Rule]:
         """Return the rules of these supervisors."""
@@ -83,18 +84,26 @@ class StagePlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What happens to a request under all policies that match it."""
+    """What happens to a request under all policies that match it.
+
+    Args:
+        policies: names of those that match.
+        input: the stage before the model is called.
+        output: the stage before the reply is released.
+        on_block: what the caller of a blocked exchange gets.
+        prescribed: every (supervisor, stage) that must have a verdict in the record (O-11).
+    """
 
     policies: tuple[str, ...]
     input: StagePlan
     output: StagePlan
     on_block: BlockPolicy = field(default_factory=BlockPolicy)
+    prescribed: tuple[tuple[str, Stage], ...] = field(init=False)
 
-    @property
-    def prescribed(self) -> tuple[tuple[str, Stage], ...]:
-        """Return every (supervisor, stage) that must have a verdict in the record (O-11)."""
+    def __post_init__(self) -> None:
         inputs: list[tuple[str, Stage]] = [(name, "input") for name in self.input.names]
-        return (*inputs, *[(name, "output") for name in self.output.names])
+        prescribed = (*inputs, *[(name, "output") for name in self.output.names])
+        object.__setattr__(self, "prescribed", prescribed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import orjson
 
 from supervisors.types import Span
+
+
+_CONTENTS: Final = ("/content", "/text")
+"""Ends of the pointers where the families keep what a caller may parse as JSON."""
 
 
 class RedactionImpossible(ValueError):
@@ -65,25 +69,42 @@ def mask(text: str, marks: Sequence[Mark]) -> str:
     return "".join(parts)
 
 
-def redact_body(body: dict[str, Any], spans: Iterable[Span]) -> None:
+def redact_body(body: dict[str, Any], spans: Iterable[Span], *, json_content: bool = False) -> None:
     """Replace the spans in the body, in place.
+
+    Args:
+        body: request or reply.
+        spans: what to replace.
+        json_content: the caller will parse the content of messages as JSON, so it must stay JSON (G-37).
 
     Raises:
         RedactionImpossible: a path does not lead to a string, or JSON arguments would break or lose a key.
     """
+    texts: dict[str, dict[str, list[Mark]]] = {}
     for path, marks in merge_spans(spans).items():
         pointer, _, inner = path.partition("#")
+        texts.setdefault(pointer, {})[inner] = marks
+    for pointer, found in texts.items():
         holder, key = _find(body, pointer)
         text = holder[key]
         if not isinstance(text, str):
             msg = f"no text at {pointer}"
             raise RedactionImpossible(msg)
-        if inner:
-            holder[key] = _mask_inside(text, inner, marks)
-        elif pointer != "/input" and pointer.endswith(("/arguments", "/input")):
-            holder[key] = mask_arguments(text, marks)
+        strings = {path: marks for path, marks in found.items() if path}
+        if strings:
+            holder[key] = _mask_inside(text, found.get("", []), strings)
+        elif pointer.endswith("/arguments") or (json_content and pointer.endswith(_CONTENTS) and _is_json(text)):
+            holder[key] = mask_arguments(text, found[""])
         else:
-            holder[key] = mask(text, marks)
+            holder[key] = mask(text, found[""])
+
+
+def _is_json(text: str) -> bool:
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True
 
 
 def _find(body: dict[str, Any], pointer: str) -> tuple[Any, Any]:
@@ -104,18 +125,42 @@ def _find(body: dict[str, Any], pointer: str) -> tuple[Any, Any]:
 
 
 def _key(holder: Any, token: str) -> Any:
-    return int(token) if isinstance(holder, list) else token
+    if not isinstance(holder, list):
+        return token
+    if not token.isdecimal():
+        raise KeyError(token)
+    return int(token)
 
 
-def _mask_inside(text: str, inner: str, marks: Sequence[Mark]) -> str:
-    arguments = _parse(text)
-    holder, key = _find({"": arguments}, f"/{inner}")
-    leaf = holder[key]
-    if not isinstance(leaf, str):
-        msg = "a span inside arguments points at no string"
-        raise RedactionImpossible(msg)
-    holder[key] = mask(leaf, marks)
-    return orjson.dumps(arguments).decode()
+def _mask_inside(text: str, marks: Sequence[Mark], inner: Mapping[str, Sequence[Mark]]) -> str:
+    """Mask a JSON text and, by their own offsets, the decoded strings in it that hide an escape.
+
+    A string masked by its own offsets must not keep anything that was marked in the JSON text.
+    """
+    before: dict[str, Any] = {"": _parse(text)}
+    after: dict[str, Any] = {"": _parse(mask_arguments(text, marks))}
+    marked = [_decode(text[mark.start : mark.end]) for mark in marks]
+    for path, own in inner.items():
+        holder, key = _find(before, f"/{path}")
+        leaf: object = holder[key]
+        if not isinstance(leaf, str):
+            msg = "a span inside arguments points at no string"
+            raise RedactionImpossible(msg)
+        masked = mask(leaf, own)
+        if any(piece in masked for piece in marked):
+            msg = "a span of the JSON text is not covered by those of the string it stands in"
+            raise RedactionImpossible(msg)
+        holder, key = _find(after, f"/{path}")
+        holder[key] = masked
+    return orjson.dumps(after[""]).decode()
+
+
+def _decode(piece: str) -> str:
+    """Return part of a JSON string as the reader sees it; a part that is cut within an escape stays as it is."""
+    try:
+        return str(orjson.loads(f'"{piece}"'))
+    except orjson.JSONDecodeError:
+        return piece
 
 
 def mask_arguments(text: str, marks: Sequence[Mark]) -> str:

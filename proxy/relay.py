@@ -160,7 +160,8 @@ class Relay:
 
     async def _judge_chunk(self, chunk: Chunk) -> None:
         if chunk.choice is None:
-            self._tail.append(b"" if chunk.last else chunk.raw)
+            if chunk.body is not None:  # comments and the terminator are ours to send
+                self._tail.append(chunk.raw)
             return
         gate = self._gates.get(chunk.choice)
         if gate is None:
@@ -179,7 +180,7 @@ class Relay:
             gate.take(asked, await self._ask(choice, asked))
         if gate.block is not None:
             await self._block(choice, gate)
-        elif passes or self._plan.stream.mode == "observe":
+        elif passes or gate.judged or self._plan.stream.mode == "observe":
             released = gate.release()
             if released:
                 await self._write_released(b"".join(released))

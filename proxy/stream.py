@@ -8,51 +8,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
-from proxy.frontier import SENTENCE_ENDS, clear_of_cuts, end_of_words, has_sentence, holdback_start, mask_piece
+from proxy.frontier import SENTENCE_ENDS, Field, clear_of_cuts, end_of_words, has_sentence, mask_piece
 from proxy.passes import Group, Pass, group_supervisors, holdback_of, join_passes, shift_spans
 from proxy.plan import StagePlan
 from proxy.policy import Reason, judge_verdict
 from proxy.redact import Mark, RedactionImpossible, mask_arguments, merge_spans
 from proxy.wire.adapter import Chunk, Frames, Piece
-from supervisors.types import Assessment, Cause, Kind, Media, Segment, Span, Supervisor, Verdict, unknown
+from proxy.wire.segments import SegmentList
+from supervisors.types import Assessment, Cause, Media, Segment, Span, Supervisor, Verdict, unknown
 
 _SENTENCE_CHARS: Final = 1000
 _OVERLAP_CHARS: Final = 256
-
-
-@dataclass(slots=True)
-class _Field:
-    """One text field of the choice as it grows.
-
-    Args:
-        kind: what it is.
-        whole: released only as a whole (tool calls, audio).
-        parts: deltas in order.
-        length: characters so far.
-        released: characters that have left.
-        windowed: characters given to the window group.
-        credit: characters that every enforcing supervisor has covered.
-        ended: nothing more will come, says the upstream.
-    """
-
-    kind: Kind
-    whole: bool
-    parts: list[str] = field(default_factory=list[str])
-    length: int = 0
-    released: int = 0
-    windowed: int = 0
-    credit: int = 0
-    ended: bool = False
-
-    @property
-    def text(self) -> str:
-        """Return the exact concatenation of the deltas (S-03)."""
-        if len(self.parts) > 1:
-            self.parts = ["".join(self.parts)]
-        return self.parts[0] if self.parts else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +66,7 @@ class Gate:
         self._choice = choice
         self._turn = turn
         self._mode = plan.stream.mode
-        self._fields: dict[str, _Field] = {}
+        self._fields: dict[str, Field] = {}
         self._held: deque[_Held] = deque()
         self._held_bytes = 0
         self._running = {name: _Running(supervisor) for name, supervisor in plan.blocking}
@@ -127,6 +96,11 @@ class Gate:
         return self.block is not None or (self.finish is not None and not self._held)
 
     @property
+    def judged(self) -> bool:
+        """Say whether everything received so far has had its final verdict."""
+        return self._final
+
+    @property
     def holding(self) -> bool:
         """Say whether text waits for a verdict."""
         return bool(self._held)
@@ -140,6 +114,7 @@ class Gate:
             grown = self._field(piece)
             if not piece.repeats:
                 self._grow(grown, piece.text)
+            grown.fixed = grown.fixed or not piece.at
             ends.append(grown.length)
         for name in chunk.ends:
             self._end(name)
@@ -152,9 +127,8 @@ class Gate:
         if self._held_bytes > self._plan.stream.max_buffer_bytes and self._mode != "observe":
             self._overflow()
 
-    def _grow(self, grown: _Field, text: str) -> None:
-        grown.parts.append(text)
-        grown.length += len(text)
+    def _grow(self, grown: Field, text: str) -> None:
+        grown.grow(text)
         self._settle = self._unsettled
         if grown.whole:
             return
@@ -170,11 +144,11 @@ class Gate:
             grown.ended = True
             self._unsettled = True
 
-    def _field(self, piece: Piece) -> _Field:
+    def _field(self, piece: Piece) -> Field:
         grown = self._fields.get(piece.field)
         if grown is None:
             whole = piece.kind in ("tool_args", "media", "name") or "_call" in piece.field
-            grown = self._fields[piece.field] = _Field(piece.kind, whole)
+            grown = self._fields[piece.field] = Field(piece.kind, whole)
         return grown
 
     def _overflow(self) -> None:
@@ -247,30 +221,24 @@ class Gate:
         for name, grown in judged:
             if grown.ended and grown.windowed == grown.length and last[grown.kind] != name:
                 continue
-            start = max(0, min(grown.windowed - self._overlap, self._covered(grown)))
+            start = max(0, min(grown.windowed - self._overlap, grown.covered(self._holdback)))
             end = grown.length if complete or grown.ended else end_of_words(grown.text, grown.windowed)
             self._new += grown.length - end
             grown.windowed = max(end, grown.windowed)
             if end > start or grown.kind == "media":
                 path = self._path(name)
                 offsets[path] = start
-                segments.append(self._segment(path, grown, start, end))
+                segments += self._segments(path, grown, start, end)
         return Pass("window", self._groups["window"], tuple(segments), offsets, complete)
-
-    def _covered(self, grown: _Field) -> int:
-        """Return how far no match of a window supervisor can still be open."""
-        if not self._holdback or (grown.ended and grown.windowed == grown.length):
-            return grown.windowed
-        return clear_of_cuts(grown.text, holdback_start(grown.text, grown.windowed, self._holdback))
 
     def _growth_pass(self, group: Group, *, complete: bool) -> Pass:
         segments: list[Segment] = []
         for name, grown in self._judged_fields(complete=complete):
-            segments.append(self._segment(self._path(name), grown, 0, grown.length))
+            segments += self._segments(self._path(name), grown, 0, grown.length)
             grown.credit = grown.length
         return Pass(group, self._groups[group], tuple(segments), {}, complete)
 
-    def _judged_fields(self, *, complete: bool) -> list[tuple[str, _Field]]:
+    def _judged_fields(self, *, complete: bool) -> list[tuple[str, Field]]:
         spoken = any(grown.kind == "transcript" for grown in self._fields.values())
         return [
             (name, grown)
@@ -278,11 +246,16 @@ class Gate:
             if (complete or grown.ended or not grown.whole) and not (grown.kind == "media" and spoken)
         ]
 
-    def _segment(self, path: str, grown: _Field, start: int, end: int) -> Segment:
+    def _segments(self, path: str, grown: Field, start: int, end: int) -> list[Segment]:
         if grown.kind == "media":
             media = Media("audio/unknown", grown.length, "")
-            return Segment(path, "assistant", "media", "", self._turn, self._choice, media)
-        return Segment(path, "assistant", grown.kind, grown.text[start:end], self._turn, self._choice)
+            return [Segment(path, "assistant", "media", "", self._turn, self._choice, media)]
+        found = SegmentList("assistant", self._turn, self._choice)
+        if grown.kind == "tool_args" and not start:
+            found.add_arguments(path, grown.text)
+        else:
+            found.add(path, grown.kind, grown.text[start:end])
+        return found.found
 
     def _path(self, name: str) -> str:
         return self._frames.path(self._choice, name)
@@ -318,7 +291,9 @@ class Gate:
             if late:
                 self.late_spans += len(late)
                 self.block = Block("unsafe", None, "late_span")
-            elif marks and name.endswith(("/arguments", "/input")):
+            elif marks and grown.fixed:
+                self.block = Block("unsafe", None, "redaction_impossible")
+            elif marks and name.endswith("/arguments"):
                 self._check_arguments(grown, marks)
         if any("#" in span.path for span in spans):
             self.block = Block("unsafe", None, "redaction_impossible")
@@ -327,7 +302,7 @@ class Gate:
         marks = self._marks.get(span.path, ())
         return any(mark.start <= span.start and span.end <= mark.end for mark in marks)
 
-    def _check_arguments(self, grown: _Field, marks: Sequence[Mark]) -> None:
+    def _check_arguments(self, grown: Field, marks: Sequence[Mark]) -> None:
         try:
             mask_arguments(grown.text, marks)
         except RedactionImpossible:
@@ -361,12 +336,12 @@ class Gate:
                 return False
         return True
 
-    def _frontier(self, grown: _Field) -> int:
+    def _frontier(self, grown: Field) -> int:
         if (grown.whole and not grown.ended) or self._mode == "hold" or self._groups["final"]:
             return 0
         if not self._groups["window"]:
             return grown.credit if grown.ended else clear_of_cuts(grown.text, grown.credit)
-        covered = self._covered(grown)
+        covered = grown.covered(self._holdback)
         return min(covered, grown.credit) if self._groups["growth"] else covered
 
     def _render(self, held: _Held) -> bytes:

@@ -8,6 +8,9 @@ import signal
 import sys
 from pathlib import Path
 
+from evals.attempts import as_object
+from evals.bells.compare import compare_with_file
+from evals.client import BUILTIN_POLICIES
 from evals.commands.arguments import (
     add_common,
     add_guard,
@@ -22,10 +25,10 @@ from evals.commands.output import Output, Subparsers
 from evals.exits import Exit
 from evals.folder import RunFolder, make_run_id
 from evals.journal import JsonObject
+from evals.judging import has_votes, score_by_stored_votes
 from evals.prepare import Prepared, prepare
 from evals.replay import Ending, Runner
-from evals.report.files import write_report
-from evals.report.table import results_table
+from evals.report.files import all_tables, write_report
 from evals.rows import failing_items, join
 from evals.scoring import apply_rule
 from evals.session import Hooks, carry_out, check_same, create
@@ -71,6 +74,8 @@ def add_parsers(commands: Subparsers) -> None:
 def run_replay(args: argparse.Namespace, out: Output) -> int:
     """Run `evals replay`."""
     options = to_options(args, out, _items_of(args, out))
+    if options.guard is None and options.sets == ("bells-metacognitive",):
+        options = options.with_guard(str(BUILTIN_POLICIES / "self-judge.yaml"))
     if options.proxy is not None and options.ledger == "shadow":
         msg = "--proxy enforces its own policy: use --ledger off, or --ledger paired with a URL target"
         raise ConfigError(msg)
@@ -163,12 +168,22 @@ def execute(folder: RunFolder, prepared: Prepared, out: Output) -> int:
     ending = asyncio.run(_carry_out(folder, prepared, out))
     run = load_run(folder)
     apply_rule(folder, run.plan, run.counted)
+    if has_votes(prepared.target.replies):
+        asyncio.run(score_by_stored_votes(run, folder, prepared))
     summary = write_summary(folder)
     report = write_report(folder, summary)
-    out.result(summary, results_table(summary))
+    out.result(summary, all_tables(summary) + _comparison(prepared, summary))
     progress = progress_of(run.plan, run.counted)
     _say_next(folder, report, ending, progress, out)
     return exit_code(ending, progress)
+
+
+def _comparison(prepared: Prepared, summary: JsonObject) -> list[str]:
+    """Return ours beside the published columns, for a replay of the metacognitive file."""
+    file = prepared.target.file
+    if file is None or file.suffix != ".csv" or as_object(summary["results"]).get("coherence") is None:
+        return []
+    return ["", "compared with the columns of the file", *compare_with_file(summary, file).lines]
 
 
 async def _carry_out(folder: RunFolder, prepared: Prepared, out: Output) -> Ending:

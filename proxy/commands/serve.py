@@ -15,6 +15,7 @@ import uvicorn
 from proxy.app import create_app
 from proxy.commands.verify import Subparsers
 from proxy.config import load_config
+from proxy.edge import EdgeProtocol
 from proxy.gateway import Gateway
 from proxy.logs import set_up_logging
 from supervisors.errors import ConfigError, MissingError, StoreError
@@ -51,7 +52,8 @@ def run(args: argparse.Namespace) -> int:
         uvicorn.Config(
             app,
             loop="uvloop" if sys.platform != "win32" else "asyncio",
-            http="httptools",
+            http=EdgeProtocol,
+            proxy_headers=False,
             access_log=False,
             log_config=None,
             server_header=False,
@@ -99,16 +101,15 @@ class DrainingServer(uvicorn.Server):
         self._grace_s = grace_s
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin to drain on the first signal; stop at once on the second."""
+        """Begin to drain on the first signal; stop at once on the second. The exit code stays ours."""
         if self._gateway.stopping:
-            self._gateway.draining = True
-            super().handle_exit(sig, frame)
+            self._stop()
             self.force_exit = True
             return
         self._gateway.stopping = True
         loop = asyncio.get_running_loop()
-        loop.call_soon_threadsafe(loop.call_later, self._grace_s, self._stop, sig, frame)
+        loop.call_soon_threadsafe(loop.call_later, self._grace_s, self._stop)
 
-    def _stop(self, sig: int, frame: FrameType | None) -> None:
+    def _stop(self) -> None:
         self._gateway.draining = True
-        super().handle_exit(sig, frame)
+        self.should_exit = True

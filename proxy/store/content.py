@@ -5,9 +5,11 @@ Pure. Callers hand in segments *after* redaction; nothing here could redact.
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 from supervisors.types import Segment, Stage
@@ -46,7 +48,15 @@ def text_hmac(secret: bytes, text: str) -> str:
     if not secret:
         msg = "the content secret is empty; set one of at least 32 characters, or content mode off"
         raise ValueError(msg)
-    return hmac.digest(secret, text.encode("utf-8", "surrogatepass"), "sha256").hex()  # in one call, several times faster
+    made = _keyed(secret).copy()
+    made.update(text.encode("utf-8", "surrogatepass"))
+    return made.hexdigest()
+
+
+@lru_cache(maxsize=4)
+def _keyed(secret: bytes) -> hmac.HMAC:
+    """Return the state after the key; `hmac.digest` would look the algorithm up and let go of the interpreter."""
+    return hmac.new(secret, digestmod=hashlib.sha256)
 
 
 def segments_hmac(secret: bytes, segments: Sequence[Segment]) -> str | None:

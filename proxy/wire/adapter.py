@@ -183,8 +183,8 @@ class Adapter(Protocol):
         """Replace the content of the blocked choices by the notice, in place."""
         ...
 
-    def mask_logprobs(self, reply: dict[str, Any], spans: Sequence[Span]) -> None:
-        """Drop the log-probabilities of tokens that overlap a redacted span (W-09), in place."""
+    def mask_logprobs(self, reply: dict[str, Any], choice: int, spans: Sequence[Span]) -> None:
+        """Drop the log-probabilities of the choice's tokens that overlap a redacted span (W-09), in place."""
         ...
 
     def refusal_reply(self, head: Head, count: int, notice: Notice) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from typing import Any, Final, cast
 from proxy.wire import chat_reply, chat_stream
 from proxy.wire.adapter import Adapter, Frames, Head, Notice
 from proxy.wire.chat_message import add_audio, add_message
-from proxy.wire.definitions import add_definitions
+from proxy.wire.definitions import add_definition, add_definitions
 from proxy.wire.errors import invalid, openai_reply
-from proxy.wire.segments import SegmentList, as_list, as_object
+from proxy.wire.segments import SegmentList, as_list, as_object, escape, is_word
 from proxy.wire.sse import DONE
 from supervisors.types import Role, Segment
 
@@ -38,23 +38,18 @@ _STRUCTURAL: Final = frozenset(
         "user",
         "safety_identifier",
         "prompt_cache_key",
-        "prompt_cache_retention",
         "metadata",
-        "moderation",
-        "logit_bias",
     }
 )
 _WORDS: Final[Mapping[str, frozenset[str]]] = {
     "reasoning_effort": frozenset({"none", "minimal", "low", "medium", "high", "xhigh"}),
     "verbosity": frozenset({"low", "medium", "high"}),
+    "prompt_cache_retention": frozenset({"in-memory", "in_memory", "24h"}),
     "tool_choice": frozenset({"none", "auto", "required"}),
     "function_call": frozenset({"none", "auto"}),
 }
 _WORD_LISTS: Final[Mapping[str, frozenset[str]]] = {"modalities": frozenset({"text", "audio"})}
-_REPLY_STRUCTURE: Final = frozenset(
-    {"id", "object", "created", "model", "choices", "usage", "system_fingerprint", "service_tier", "obfuscation"}
-)
-_CHOICE_STRUCTURE: Final = frozenset({"index", "finish_reason", "logprobs", "message", "delta"})
+_CHOICE_STRUCTURE: Final = frozenset({"index", "finish_reason", "logprobs"})
 
 
 def request_segments(body: Mapping[str, Any]) -> tuple[Segment, ...]:
@@ -87,43 +82,45 @@ def reply_segments(
         body: the request; a chat reply repeats nothing of it.
 
     Raises:
-        ValueError: the reply has no list of choices, or a choice has no distinct integer index.
+        ValueError: the reply has no choices, or a choice has no distinct integer index.
     """
     choices = as_list(reply.get("choices"))
-    if choices is None:
+    if not choices:
         msg = "the reply has no list of choices"
         raise ValueError(msg)
     found: dict[int, tuple[Segment, ...]] = {}
     for position, value in enumerate(choices):
-        choice = as_object(value) or {}
-        index = choice.get("index", position)
+        index = chat_reply.index_of(value, position)
         if not isinstance(index, int) or index in found:
             msg = "a choice of the reply has no index of its own"
             raise ValueError(msg)
-        found[index] = choice_segments(choice, f"/choices/{position}", index, turn)
-    if found:
-        first = min(found)
-        found[first] += _reply_level_segments(reply, first, turn)
+        found[index] = choice_segments(value, f"/choices/{position}", index, turn)
+    first = min(found)
+    found[first] += _reply_level_segments(reply, first, turn)
     return found
 
 
-def choice_segments(choice: Mapping[str, Any], path: str, index: int, turn: int) -> tuple[Segment, ...]:
+def choice_segments(value: object, path: str, index: int, turn: int) -> tuple[Segment, ...]:
     """Return the segments of one choice: its message and whatever else in it is text."""
     segments = SegmentList("assistant", turn, index)
-    message = as_object(choice.get("message"))
-    if message is not None:
-        add_message(segments, message, f"{path}/message")
-    for key, value in choice.items():
-        if key not in _CHOICE_STRUCTURE:
-            segments.add(f"{path}/{key}", "other", value)
+    choice = as_object(value)
+    if choice is None:
+        segments.add(path, "other", value)
+        return tuple(segments.found)
+    for key, child in choice.items():
+        message = as_object(child) if key == "message" else None
+        if message is not None:
+            add_message(segments, message, f"{path}/message")
+        elif key not in _CHOICE_STRUCTURE:
+            segments.add(f"{path}/{escape(key)}", "other", child)
     return tuple(segments.found)
 
 
 def _reply_level_segments(body: Mapping[str, Any], index: int, turn: int) -> tuple[Segment, ...]:
     segments = SegmentList("assistant", turn, index)
     for key, value in body.items():
-        if key not in _REPLY_STRUCTURE:
-            segments.add(f"/{key}", "other", value)
+        if key not in chat_reply.STRUCTURE:
+            segments.add(f"/{escape(key)}", "other", value)
     return tuple(segments.found)
 
 
@@ -142,7 +139,7 @@ def _add_request_message(segments: SegmentList, value: object, turn: int) -> Non
 
 
 def _add_field(segments: SegmentList, key: str, value: object) -> None:
-    path = f"/{key}"
+    path = f"/{escape(key)}"
     if _is_documented_word(key, value):
         return
     match key:
@@ -151,7 +148,7 @@ def _add_field(segments: SegmentList, key: str, value: object) -> None:
         case "tools" | "functions":
             add_definitions(segments, value, path)
         case "response_format":
-            add_definitions(segments, value, path, single=True)
+            add_definition(segments, value, path)
         case "prediction":
             _add_prediction(segments, value, path)
         case "audio":
@@ -165,13 +162,13 @@ def _is_documented_word(key: str, value: object) -> bool:
         return value in _WORDS.get(key, ())
     words = _WORD_LISTS.get(key)
     listed = as_list(value)
-    return words is not None and listed is not None and all(item in words for item in listed)
+    return words is not None and listed is not None and all(is_word(item, words) for item in listed)
 
 
 def _add_choice_of_tool(segments: SegmentList, value: Mapping[str, Any], path: str) -> None:
     for key, child in value.items():
-        if key not in ("type", "mode"):
-            segments.add(f"{path}/{key}", "name", child)
+        if key != "type" and not (key == "mode" and is_word(child, _WORDS["tool_choice"])):
+            segments.add(f"{path}/{escape(key)}", "name", child)
 
 
 def _add_prediction(segments: SegmentList, value: object, path: str) -> None:
@@ -181,7 +178,7 @@ def _add_prediction(segments: SegmentList, value: object, path: str) -> None:
         return
     for key, child in prediction.items():
         if not (key == "type" and child == "content"):
-            segments.add(f"{path}/{key}", "prediction", child)
+            segments.add(f"{path}/{escape(key)}", "prediction", child)
 
 
 def wants_json(body: Mapping[str, Any]) -> bool:

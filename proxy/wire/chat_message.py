@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from proxy.wire.segments import SegmentList, as_list, as_object
+from proxy.wire.segments import SegmentList, as_list, as_object, escape, is_word
 
 _AUDIO_FORMATS: Final = frozenset({"wav", "mp3", "flac", "opus", "pcm16", "aac"})
 _MESSAGE_STRUCTURE: Final = frozenset({"role", "tool_call_id", "id", "type", "index", "object"})
@@ -25,7 +25,7 @@ def add_message(segments: SegmentList, message: Mapping[str, Any], path: str) ->
         if add is not None:
             add(segments, value, f"{path}/{key}")
         else:
-            segments.add(f"{path}/{key}", "reasoning" if key in _REASONING else "other", value)
+            segments.add(f"{path}/{escape(key)}", "reasoning" if key in _REASONING else "other", value)
 
 
 def _add_content(segments: SegmentList, content: object, path: str) -> None:
@@ -45,7 +45,7 @@ def _add_content(segments: SegmentList, content: object, path: str) -> None:
 def _add_part(segments: SegmentList, part: Mapping[str, Any], path: str) -> None:
     is_result = segments.role in ("tool", "function")
     for key, value in part.items():
-        if key == "type" and value in _PART_TYPES:
+        if key == "type" and is_word(value, _PART_TYPES):
             continue
         if key == "text":
             segments.add(f"{path}/text", "tool_result" if is_result else "text", value)
@@ -54,7 +54,7 @@ def _add_part(segments: SegmentList, part: Mapping[str, Any], path: str) -> None
         if add is not None:
             add(segments, value, f"{path}/{key}")
         else:
-            segments.add(f"{path}/{key}", "other", value)
+            segments.add(f"{path}/{escape(key)}", "other", value)
 
 
 def _add_image(segments: SegmentList, value: object, path: str) -> None:
@@ -66,7 +66,7 @@ def _add_image(segments: SegmentList, value: object, path: str) -> None:
         if key == "url":
             segments.add_url(f"{path}/url", child)
         elif not (key == "detail" and child in ("auto", "low", "high")):
-            segments.add(f"{path}/{key}", "other", child)
+            segments.add(f"{path}/{escape(key)}", "other", child)
 
 
 def add_audio(segments: SegmentList, value: object, path: str) -> None:
@@ -77,11 +77,16 @@ def add_audio(segments: SegmentList, value: object, path: str) -> None:
         return
     for key, child in audio.items():
         if key == "data" and isinstance(child, str):
-            segments.add_bytes(f"{path}/data", f"audio/{audio.get('format', 'unknown')}", child.encode())
+            segments.add_media(f"{path}/data", _audio_mime(audio), child.encode())
         elif key == "transcript":
             segments.add(f"{path}/transcript", "transcript", child)
-        elif key not in ("id", "expires_at") and not (key == "format" and child in _AUDIO_FORMATS):
-            segments.add(f"{path}/{key}", "other", child)
+        elif key not in ("id", "expires_at") and not (key == "format" and is_word(child, _AUDIO_FORMATS)):
+            segments.add(f"{path}/{escape(key)}", "other", child)
+
+
+def _audio_mime(audio: Mapping[str, Any]) -> str:
+    form = audio.get("format")
+    return f"audio/{form}" if is_word(form, _AUDIO_FORMATS) else "audio/unknown"
 
 
 def _add_file(segments: SegmentList, value: object, path: str) -> None:
@@ -95,11 +100,15 @@ def _add_file(segments: SegmentList, value: object, path: str) -> None:
         elif key == "file_data":
             segments.add_url(f"{path}/file_data", child)
         elif key != "file_id":
-            segments.add(f"{path}/{key}", "other", child)
+            segments.add(f"{path}/{escape(key)}", "other", child)
 
 
 def _add_calls(segments: SegmentList, value: object, path: str) -> None:
-    for index, call in enumerate(as_list(value) or [value]):
+    calls = as_list(value)
+    if calls is None:
+        _add_call(segments, value, path)
+        return
+    for index, call in enumerate(calls):
         _add_call(segments, call, f"{path}/{index}")
 
 
@@ -115,7 +124,7 @@ def _add_call(segments: SegmentList, value: object, path: str) -> None:
         if key in ("function", "custom") and inner is not None:
             _add_called(segments, inner, f"{path}/{key}")
         else:
-            segments.add(f"{path}/{key}", "other", child)
+            segments.add(f"{path}/{escape(key)}", "other", child)
 
 
 def _add_called(segments: SegmentList, value: object, path: str) -> None:
@@ -129,7 +138,7 @@ def _add_called(segments: SegmentList, value: object, path: str) -> None:
         elif key in ("arguments", "input"):
             segments.add_arguments(f"{path}/{key}", child)
         else:
-            segments.add(f"{path}/{key}", "other", child)
+            segments.add(f"{path}/{escape(key)}", "other", child)
 
 
 def _add_annotations(segments: SegmentList, value: object, path: str) -> None:

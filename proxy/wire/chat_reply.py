@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from proxy.wire.adapter import Head, Notice
 from proxy.wire.logprobs import keep_outside
 from proxy.wire.segments import as_list, as_object
 from supervisors.types import Span
+
+STRUCTURE: Final = frozenset(
+    {"id", "object", "created", "model", "choices", "usage", "system_fingerprint", "service_tier", "obfuscation"}
+)
+"""Members of a reply that hold no text of the model."""
+
+
+def index_of(choice: object, position: int) -> object:
+    """Return the index a choice gives itself, its position when it gives none."""
+    return (as_object(choice) or {}).get("index", position)
 
 
 def choices_of(reply: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -29,12 +39,19 @@ def blocked_message(notice: Notice) -> dict[str, Any]:
 
 
 def block_choices(reply: dict[str, Any], blocked: Sequence[int], notice: Notice) -> None:
-    """Replace the blocked choices by the notice, in place; nothing of the model's message stays."""
-    for position, choice in enumerate(choices_of(reply)):
-        if choice.get("index", position) in blocked:
-            kept = {key: choice[key] for key in ("index",) if key in choice}
-            choice.clear()
-            choice.update(kept, message=blocked_message(notice), logprobs=None, finish_reason="content_filter")
+    """Replace the blocked choices by the notice, in place; nothing of the model's message stays.
+
+    Text beside the choices is judged with the first of them, and goes with it.
+    """
+    choices = as_list(reply.get("choices")) or []
+    indexes = [index_of(choice, position) for position, choice in enumerate(choices)]
+    for position, index in enumerate(indexes):
+        if index in blocked:
+            replaced = {"message": blocked_message(notice), "logprobs": None, "finish_reason": "content_filter"}
+            choices[position] = {"index": index, **replaced}
+    if blocked and min([index for index in indexes if isinstance(index, int)], default=None) in blocked:
+        for key in [key for key in reply if key not in STRUCTURE]:
+            del reply[key]
 
 
 def refusal_reply(head: Head, count: int, notice: Notice) -> dict[str, Any]:
@@ -48,15 +65,24 @@ def refusal_reply(head: Head, count: int, notice: Notice) -> dict[str, Any]:
     }
 
 
-def mask_logprobs(reply: dict[str, Any], spans: Sequence[Span]) -> None:
-    """Drop the entries of every token that overlaps a redacted span of the content; they spell the secret (W-09).
+def mask_logprobs(reply: dict[str, Any], choice: int, spans: Sequence[Span]) -> None:
+    """Drop the entries of every token that overlaps a redacted span; they spell the secret (W-09).
+
+    Where tokens cannot be laid on the text, as with characters split over tokens, all entries go.
 
     Args:
         reply: the reply, edited in place.
-        spans: as redacted, in the original texts.
+        choice: index of the redacted choice.
+        spans: places in the original texts of the choice.
     """
-    for position, choice in enumerate(choices_of(reply)):
-        found = [(span.start, span.end) for span in spans if span.path == f"/choices/{position}/message/content"]
-        logprobs = as_object(choice.get("logprobs"))
-        if found and logprobs is not None:
-            logprobs["content"] = keep_outside(as_list(logprobs.get("content")) or [], found)
+    for position, value in enumerate(as_list(reply.get("choices")) or []):
+        logprobs = as_object((as_object(value) or {}).get("logprobs"))
+        if logprobs is None or index_of(value, position) != choice:
+            continue
+        for name in ("content", "refusal"):
+            path = f"/choices/{position}/message/{name}"
+            own = [(span.start, span.end) for span in spans if span.path == path]
+            if any(span.path.startswith(f"{path}/") for span in spans):
+                logprobs[name] = None
+            elif own and logprobs.get(name) is not None:
+                logprobs[name] = keep_outside(as_list(logprobs[name]) or [], own)

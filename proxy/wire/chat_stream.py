@@ -9,7 +9,7 @@ import orjson
 
 from proxy.wire.adapter import Chunk, Head, Notice, Piece
 from proxy.wire.errors import RequestError, error_body
-from proxy.wire.segments import as_list, as_object, string_leaves
+from proxy.wire.segments import all_keys, as_list, as_object, escape, string_leaves
 from proxy.wire.sse import DONE, Frame, data_frame
 from supervisors.types import Kind
 
@@ -23,6 +23,8 @@ _KINDS: Final[Mapping[str, Kind]] = {
 _HEAD: Final = ("id", "created", "model", "system_fingerprint", "service_tier")
 _TOP_STRUCTURE: Final = frozenset({*_HEAD, "object", "choices", "usage", "obfuscation"})
 _CHOICE_STRUCTURE: Final = frozenset({"index", "finish_reason", "logprobs", "delta"})
+_LOGPROBS: Final = "logprobs"
+_PLAIN: Final = len(b"data: \n\n")
 
 
 def read_frame(frame: Frame) -> tuple[Chunk, ...]:
@@ -33,6 +35,9 @@ def read_frame(frame: Frame) -> tuple[Chunk, ...]:
     """
     if not frame.data:
         return (Chunk(frame.raw),)
+    raw = frame.raw
+    if len(raw) != len(frame.data) + _PLAIN:  # comments, names and ids are nobody's text: only the data goes on
+        raw = b"data: " + frame.data.replace(b"\n", b" ") + b"\n\n"
     if frame.data == b"[DONE]":
         return (Chunk(DONE, last=True),)
     body: object = orjson.loads(frame.data)
@@ -44,9 +49,10 @@ def read_frame(frame: Frame) -> tuple[Chunk, ...]:
     usage = as_object(parsed.get("usage"))
     if not choices:
         stray = tuple(_top_pieces(parsed))
-        return (Chunk(frame.raw, 0 if stray else None, stray, None, parsed, usage=usage, error="error" in parsed),)
+        choice = 0 if stray or usage is None else None
+        return (Chunk(raw, choice, stray, None, parsed, usage=usage, error=parsed.get("error") is not None),)
     if len(choices) == 1:
-        return (_read_choice(frame.raw, parsed, choices[0], usage),)
+        return (_read_choice(raw, parsed, choices[0], usage),)
     alone = [{**parsed, "choices": [choice]} for choice in choices]
     return tuple([_read_choice(data_frame(one), one, one["choices"][0], usage) for one in alone])
 
@@ -57,15 +63,34 @@ def _read_choice(raw: bytes, body: dict[str, Any], value: object, usage: Mapping
     if choice is None or not isinstance(index, int):
         msg = "a frame holds a choice without an integer index"
         raise ValueError(msg)
-    pieces = _delta_pieces(as_object(choice.get("delta")) or {})
-    if len(choice) > 3:
+    pieces = _delta_pieces(choice.get("delta"))
+    if not _CHOICE_STRUCTURE.issuperset(choice):
         pieces += _stray_pieces(choice)
-    if len(body) > 4:
+    if not _TOP_STRUCTURE.issuperset(body):
         pieces += _top_pieces(body)
-    return Chunk(raw, index, tuple(pieces), choice.get("finish_reason"), body, usage=usage)
+    if choice.get("logprobs") is not None:
+        pieces += _unspoken_tokens(choice, pieces)
+    broken = body.get("error") is not None
+    return Chunk(raw, index, tuple(pieces), choice.get("finish_reason"), body, usage=usage, error=broken)
 
 
-def _delta_pieces(delta: Mapping[str, Any]) -> list[Piece]:
+def _unspoken_tokens(choice: Mapping[str, Any], pieces: Sequence[Piece]) -> list[Piece]:
+    """Return the tokens of log-probabilities that spell anything but the frame's own text, as text to judge."""
+    said = {piece.field: piece.text for piece in pieces}
+    logprobs = as_object(choice["logprobs"]) or {}
+    found: list[Piece] = []
+    for name in ("content", "refusal"):
+        entries = [as_object(entry) or {} for entry in as_list(logprobs.get(name)) or []]
+        spelled = "".join([str(entry.get("token", "")) for entry in entries])
+        if spelled and spelled != said.get(f"/message/{name}"):
+            found.append(Piece(f"/{_LOGPROBS}/{name}", "other", spelled, (_LOGPROBS,)))
+    return found
+
+
+def _delta_pieces(value: object) -> list[Piece]:
+    delta = as_object(value)
+    if delta is None:
+        return _leaf_pieces(value, "/message", ("delta",), "other")
     pieces: list[Piece] = []
     for key, child in delta.items():
         kind = _KINDS.get(key)
@@ -81,24 +106,25 @@ def _stray_pieces(choice: Mapping[str, Any]) -> list[Piece]:
     pieces: list[Piece] = []
     for key, child in choice.items():
         if key not in _CHOICE_STRUCTURE:
-            pieces += _leaf_pieces(child, f"/{key}", (key,), "other")
+            pieces += _leaf_pieces(child, f"/{escape(key)}", (key,), "other")
     return pieces
 
 
 def _odd_pieces(key: str, value: object) -> list[Piece]:
     match key:
         case "tool_calls":
-            found: list[Piece] = []
-            for position, call in enumerate(as_list(value) or [value]):
-                found += _call_pieces(call, position)
-            return found
-        case "function_call":
-            return list(_called_pieces(as_object(value) or {}, "/message/function_call", ("delta", "function_call")))
-        case "audio":
-            return _audio_pieces(as_object(value) or {})
+            calls = as_list(value)
+            if calls is None:
+                return _leaf_pieces(value, "/message/tool_calls", (), "other")
+            return [piece for position, call in enumerate(calls) for piece in _call_pieces(call, position)]
+        case "function_call" if isinstance(value, dict):
+            called = cast("dict[str, Any]", value)
+            return list(_called_pieces(called, "/message/function_call", ("delta", "function_call")))
+        case "audio" if isinstance(value, dict):
+            return _audio_pieces(cast("dict[str, Any]", value))
         case _:
             kind: Kind = _KINDS.get(key, "other")
-            return _leaf_pieces(value, f"/message/{key}", ("delta", key), kind)
+            return _leaf_pieces(value, f"/message/{escape(key)}", ("delta", key), kind)
 
 
 def _call_pieces(value: object, position: int) -> list[Piece]:
@@ -113,14 +139,17 @@ def _call_pieces(value: object, position: int) -> list[Piece]:
         if key in ("function", "custom") and called is not None:
             found += _called_pieces(called, f"{path}/{key}", (*at, key))
         elif key not in ("index", "id", "type"):
-            found += _leaf_pieces(child, f"{path}/{key}", (*at, key), "other")
+            found += _leaf_pieces(child, f"{path}/{escape(key)}", (*at, key), "other")
     return found
 
 
 def _called_pieces(called: Mapping[str, Any], path: str, at: tuple[str | int, ...]) -> Iterator[Piece]:
     for key, child in called.items():
         kind: Kind = "name" if key == "name" else "tool_args" if key in ("arguments", "input") else "other"
-        yield from _leaf_pieces(child, f"{path}/{key}", (*at, key), kind)
+        yield from _leaf_pieces(child, f"{path}/{escape(key)}", (*at, key), kind)
+        keys = "\n".join(all_keys(child))
+        if keys:
+            yield Piece(f"{path}/{escape(key)}", kind, keys, ())
 
 
 def _audio_pieces(audio: Mapping[str, Any]) -> list[Piece]:
@@ -131,7 +160,7 @@ def _audio_pieces(audio: Mapping[str, Any]) -> list[Piece]:
         elif key == "data" and isinstance(child, str) and child:
             found.append(Piece("/message/audio/data", "media", child, ("delta", "audio", key)))
         elif key not in ("id", "expires_at", "data"):
-            found += _leaf_pieces(child, f"/message/audio/{key}", ("delta", "audio", key), "other")
+            found += _leaf_pieces(child, f"/message/audio/{escape(key)}", ("delta", "audio", key), "other")
     return found
 
 
@@ -139,7 +168,7 @@ def _top_pieces(body: Mapping[str, Any]) -> list[Piece]:
     found: list[Piece] = []
     for key, child in body.items():
         if key not in _TOP_STRUCTURE:
-            found += _leaf_pieces(child, f"/top/{key}", ("", key), "other")
+            found += _leaf_pieces(child, f"/top/{escape(key)}", ("", key), "other")
     return found
 
 
@@ -160,7 +189,7 @@ def rewrite(chunk: Chunk, texts: Sequence[str]) -> bytes:
     choice: dict[str, Any] = body["choices"][0] if body.get("choices") else {}
     choice.pop("logprobs", None)
     for piece, text in zip(chunk.pieces, texts, strict=True):
-        if text == piece.text:
+        if text == piece.text or piece.at == (_LOGPROBS,):
             continue
         if not piece.at:
             msg = f"the text at {piece.field} cannot be rewritten"

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from proxy.wire import responses_reply
 from proxy.wire.adapter import Adapter, Frames, Head, Notice
-from proxy.wire.definitions import add_definitions
+from proxy.wire.definitions import add_definition, add_definitions
 from proxy.wire.errors import RequestError, invalid, openai_reply, unsupported
 from proxy.wire.responses_items import ROLES, add_item, add_part, type_of
 from proxy.wire.responses_stream import ResponsesFrames
@@ -153,7 +153,7 @@ def _add_text_settings(segments: SegmentList, value: object, path: str) -> None:
         return
     for name, child in settings.items():
         if name == "format":
-            add_definitions(segments, child, f"{path}/format", single=True)
+            add_definition(segments, child, f"{path}/format")
         elif name == "verbosity":
             _add_unless(segments, f"{path}/verbosity", child, _EFFORTS)
         else:

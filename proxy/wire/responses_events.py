@@ -6,6 +6,7 @@ fields: a repeated text that equals what grew is judged already, any other text 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -13,9 +14,10 @@ from typing import Any, Final, cast
 import orjson
 
 from proxy.wire.adapter import Chunk, Piece
+from proxy.wire.logprobs import spell_tokens
 from proxy.wire.responses_items import CALLER_CALLS, add_annotation, add_item, add_part, type_of
 from proxy.wire.responses_reply import finish_of, response_segments
-from proxy.wire.segments import SegmentList, as_list, as_object, string_leaves
+from proxy.wire.segments import DATA, SegmentList, as_list, as_object, string_leaves
 from proxy.wire.sse import Frame
 from supervisors.types import Kind, Segment
 
@@ -71,9 +73,10 @@ TEXTS: Final[Mapping[str, Text]] = {
     "response.audio.transcript.delta": Text("delta", "transcript", "transcript", "audio"),
 }
 LIFECYCLE: Final = frozenset(
-    [f"response.{word}" for word in ("created", "queued", "in_progress", "completed", "incomplete", "failed")]
+    [f"response.{word}" for word in ("created", "queued", "in_progress", "completed", "incomplete")]
 )
-TERMINAL: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
+TERMINAL: Final = frozenset({"response.completed", "response.incomplete"})
+_NAME: Final = re.compile(r"[a-z0-9_]{1,64}(\.[a-z0-9_]{1,64}){0,8}")
 _OBJECTS: Final[Mapping[str, str]] = {
     **dict.fromkeys(LIFECYCLE, "response"),
     "response.output_item.added": "item",
@@ -131,13 +134,16 @@ class EventReader:
             msg = f"an event holds {type(parsed).__name__}, not an object"
             raise ValueError(msg)  # noqa: TRY004 - one error for "no frame of this family"
         event = cast("dict[str, Any]", parsed)
-        name = str(event.get("type") or frame.event)
-        if name == "error":
+        name = event.get("type") or frame.event
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            msg = "an event has no type that is a name"
+            raise ValueError(msg)
+        if name in ("error", "response.failed"):  # what a model server says of itself is not for the caller (X-10)
             return (Chunk(frame.raw, body=event, error=True),)
         text = TEXTS.get(name)
         if text is not None:
-            return (self._read_text(frame.raw, event, name, text),)
-        return (self._read_object(frame.raw, event, name),)
+            return (self._read_text(_only_data(frame, name), event, name, text),)
+        return (self._read_object(_only_data(frame, name), event, name),)
 
     def _read_text(self, raw: bytes, event: dict[str, Any], name: str, text: Text) -> Chunk:
         field = text.field(event)
@@ -149,6 +155,9 @@ class EventReader:
             at = (text.key,)
             grown = self._repeat(field, text.kind, value, at) if text.done else self._grow(field, text.kind, value, at)
             pieces.append(grown)
+        spelled = spell_tokens(event.get("logprobs"))
+        if spelled and spelled != value:  # tokens that are not those of the text are a text of their own
+            pieces.append(self._repeat(f"{field}/logprobs", "other", spelled, ()))
         for key, child in event.items():
             if key not in _STRUCTURE and key != text.key:
                 pieces += self._other_pieces(event, name, key, child)
@@ -170,7 +179,7 @@ class EventReader:
         found = as_object(value)
         if holder is not None and found is not None:
             base, segments = self._segments(name, event, found)
-            pieces += [self._piece(holder, found, base, segment) for segment in segments]
+            pieces += [self._piece(holder, found, base, one) for one in segments if not _is_inside(one)]
         ends = self._end(_complete(name, found or {}, pieces))
         for key, child in event.items():
             if key not in _STRUCTURE and not (key == holder and found is not None):
@@ -205,10 +214,9 @@ class EventReader:
         return base, tuple(segments.found)
 
     def _piece(self, holder: str, value: Mapping[str, Any], base: str, segment: Segment) -> Piece:
-        pointer, inside, _ = segment.path.partition("#")
-        keys, leaf = _walk(value, pointer[len(base) :])
+        keys, leaf = _walk(value, segment.path.removesuffix(DATA)[len(base) :])
         text = leaf if segment.kind == "media" and isinstance(leaf, str) else segment.text
-        at: tuple[str | int, ...] = (holder, *keys) if leaf == text and not inside else ()
+        at: tuple[str | int, ...] = (holder, *keys) if leaf == text else ()
         return self._repeat(segment.path, segment.kind, text, at)
 
     def _grow(self, field: str, kind: Kind, text: str, at: tuple[str | int, ...]) -> Piece:
@@ -239,6 +247,19 @@ class EventReader:
     def _end(self, fields: list[str]) -> tuple[str, ...]:
         self._ended.update(fields)
         return tuple(fields)
+
+
+def _only_data(frame: Frame, name: str) -> bytes:
+    """Return the frame without anything but its name and data: comments and ids are nobody's text."""
+    extra = len(frame.raw) - len(frame.data) - len(b"data: \n\n")
+    if extra == 0 or (extra == len(name) + len(b"event: \n") and frame.event == name):
+        return frame.raw
+    return b"event: " + name.encode() + b"\ndata: " + frame.data.replace(b"\n", b" ") + b"\n\n"
+
+
+def _is_inside(segment: Segment) -> bool:
+    """Say whether a segment is a string inside arguments: the gate reads those itself, from what has grown."""
+    return segment.kind == "tool_args" and "#" in segment.path
 
 
 def _complete(name: str, value: Mapping[str, Any], pieces: list[Piece]) -> list[str]:

@@ -289,7 +289,7 @@ def _add_base64(segments: SegmentList, value: object, path: str, mime: str) -> N
     if not isinstance(value, str):
         segments.add(path, "other", value)
     elif value:
-        segments.add_bytes(path, mime, decode_base64(value) or value.encode())
+        segments.add_media(path, mime, decode_base64(value) or value.encode())
 
 
 def _add_tools(segments: SegmentList, value: object, path: str) -> None:

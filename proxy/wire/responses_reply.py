@@ -193,7 +193,7 @@ def refusal_reply(head: Head, count: int, notice: Notice) -> dict[str, Any]:
     return {**incomplete({**head.members, **notice.members}, [message]), "usage": dict(_NO_USAGE)}
 
 
-def mask_logprobs(reply: dict[str, Any], spans: Sequence[Span]) -> None:
+def mask_logprobs(reply: dict[str, Any], choice: int, spans: Sequence[Span]) -> None:
     """Drop the entries of every token that overlaps a redacted span of its part; they spell the secret (W-09)."""
     for path, part in _parts_of(reply):
         found = [(span.start, span.end) for span in spans if span.path == f"{path}/text"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Iterator
+import codecs
+from collections.abc import Collection, Iterable, Iterator
 from hashlib import sha256
 from typing import Any, cast
 from urllib.parse import unquote_to_bytes
@@ -13,7 +14,13 @@ import orjson
 
 from supervisors.types import Kind, Media, Role, Segment
 
-_TEXT_MIMES = ("text/", "application/json", "application/xml", "application/csv")
+_TEXT_MIMES = frozenset({"application/json", "application/xml", "application/csv"})
+_CHARSETS = frozenset(
+    {"utf-8", "ascii", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "iso8859-1", "iso8859-15", "cp1252"}
+)
+"""Encodings read here, by Python's names; text in any other is media, which nobody takes for safe."""
+DATA = "#data"
+"""Suffix of the path of text decoded from a data URL: offsets in it are no offsets in the URL."""
 
 
 def escape(key: str) -> str:
@@ -32,6 +39,22 @@ def string_leaves(value: object, path: str) -> Iterator[tuple[str, str]]:
     elif isinstance(value, list):
         for index, child in enumerate(cast("list[object]", value)):
             yield from string_leaves(child, f"{path}/{index}")
+
+
+def all_keys(value: object) -> Iterator[str]:
+    """Yield every key of the objects in `value`."""
+    if isinstance(value, dict):
+        for key, child in cast("dict[str, object]", value).items():
+            yield key
+            yield from all_keys(child)
+    elif isinstance(value, list):
+        for child in cast("list[object]", value):
+            yield from all_keys(child)
+
+
+def is_word(value: object, words: Collection[str]) -> bool:
+    """Say whether a JSON value is one of these words."""
+    return isinstance(value, str) and value in words
 
 
 class SegmentList:
@@ -71,23 +94,29 @@ class SegmentList:
 
     def add_url(self, path: str, url: object) -> None:
         """Add a link as kind ``url``; a data URL as decoded text (G-02) or as media."""
-        if not isinstance(url, str) or not url.startswith("data:"):
+        if not isinstance(url, str) or url[:5].lower() != "data:":
             self.add(path, "url", url)
             return
-        mime, data = decode_data_url(url)
-        self.add_bytes(path, mime, data)
+        mime, charset, data = decode_data_url(url)
+        text = decode_text(data, charset) if data is not None and is_text(mime) else None
+        if text is None:
+            self.add_media(path, mime, data)
+        else:
+            self.add(path + DATA, "text", text)
 
-    def add_bytes(self, path: str, mime: str, data: bytes | None) -> None:
-        """Add the content of a file part: text MIME types are judged as text, the rest is media."""
-        if data is not None and mime.startswith(_TEXT_MIMES):
-            self.add(path, "text", data.decode("utf-8", "replace"))
-            return
+    def add_media(self, path: str, mime: str, data: bytes | None) -> None:
+        """Add something that is not text, or cannot be read as text."""
         media = Media(mime, len(data or b""), sha256(data or b"").hexdigest())
         self.found.append(Segment(path, self.role, "media", "", self.turn, self.choice, media))
 
     def add_arguments(self, path: str, text: object) -> None:
-        """Add the arguments of a tool call: the JSON text as sent, and each string inside that hides an escape."""
+        """Add the arguments of a tool call: the JSON text as sent, and each string inside that hides an escape.
+
+        Arguments that are no text go in leaf by leaf, and their keys as one segment that cannot be redacted.
+        """
         self.add(path, "tool_args", text)
+        if not isinstance(text, str):
+            self.add(path, "tool_args", "\n".join(all_keys(text)))
         if isinstance(text, str) and "\\" in text:
             try:
                 parsed: object = orjson.loads(text)
@@ -103,13 +132,39 @@ def next_turn(segments: Iterable[Segment]) -> int:
     return max([segment.turn for segment in segments], default=-1) + 1
 
 
-def decode_data_url(url: str) -> tuple[str, bytes | None]:
-    """Split a data URL into MIME type and bytes; None when it cannot be decoded."""
+def decode_data_url(url: str) -> tuple[str, str, bytes | None]:
+    """Split a data URL into MIME type, charset and bytes; None when it cannot be decoded."""
     head, _, payload = url[5:].partition(",")
-    mime = head.split(";", 1)[0].strip().lower() or "text/plain"
-    if not head.endswith(";base64"):
-        return mime, unquote_to_bytes(payload)
-    return mime, decode_base64(payload)
+    mime, *options = [part.strip() for part in head.lower().split(";")]
+    named = [option.partition("=")[2].strip("'\" ") for option in options if option.startswith("charset=")]
+    data = decode_base64(payload) if "base64" in options else unquote_to_bytes(payload)
+    return mime or "text/plain", named[0] if named else "utf-8", data
+
+
+def is_text(mime: str) -> bool:
+    """Say whether a MIME type promises text (G-02); drawings in XML are pictures first."""
+    if mime.startswith("text/") or mime in _TEXT_MIMES:
+        return True
+    return mime.endswith(("+json", "+xml")) and not mime.startswith("image/")
+
+
+def decode_text(data: bytes, charset: str) -> str | None:
+    """Return the text that these bytes can be taken for: as declared, and as UTF-8 if that reads differently.
+
+    Returns:
+        None when the declared reading fails or holds what text does not.
+    """
+    try:
+        name = codecs.lookup(charset).name
+        declared = data.decode(name) if name in _CHARSETS else "\0"
+    except (LookupError, ValueError):
+        return None
+    if "\0" in declared:
+        return None
+    plain = data.decode("utf-8", "replace")
+    if plain == declared or "\0" in plain or "\ufffd" in plain:
+        return declared
+    return f"{declared}\n{plain}"
 
 
 def decode_base64(payload: str) -> bytes | None:

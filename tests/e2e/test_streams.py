@@ -91,6 +91,16 @@ async def test_parallel_input_holds_every_byte_and_cancels_the_model_on_a_block(
 
 
 @pytest.mark.parametrize("stream", [False, True])
+async def test_a_failing_model_does_not_answer_before_the_input_decision(tmp_path: Path, stream: bool) -> None:  # §5
+    judge: Mapping[str, Supervisor] = {"words": Sleeps(0.2, unsafe("canary"))}
+    rules = policy({"forced": ["words"], "mode": "parallel"})
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, supervisors=judge, policies=rules)) as proxy:
+        up.script(Answer(status=422, json={"error": {"message": "no", "type": "invalid_request_error"}}))
+        reply = await proxy.chat(stream=stream)
+        assert (reply.status_code, reply.json()["error"]["code"]) == (400, "content_filter")
+
+
+@pytest.mark.parametrize("stream", [False, True])
 async def test_parallel_input_that_passes_changes_nothing(tmp_path: Path, stream: bool) -> None:
     judge: Mapping[str, Supervisor] = {"words": Sleeps(0.05)}
     rules = policy({"forced": ["words"], "mode": "parallel"})

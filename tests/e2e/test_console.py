@@ -1,0 +1,27 @@
+"""The console: its files are served with a strict policy, and nothing else is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.serving import serving, tree
+
+
+@pytest.mark.parametrize("name", ["index.html", "console.js", "console.css"])
+async def test_its_files_come_with_a_strict_content_security_policy(tmp_path: Path, name: str) -> None:
+    async with serving(tree("http://127.0.0.1:9/v1", tmp_path)) as proxy:
+        reply = await proxy.client.get(f"/console/{name}")
+        assert reply.status_code == 200
+        assert "default-src 'none'" in reply.headers["content-security-policy"]
+        assert "http:" not in reply.text.replace("http://www.w3.org/2000/svg", "")
+        assert "innerHTML" not in reply.text
+
+
+async def test_it_has_no_other_files_and_a_door(tmp_path: Path) -> None:
+    async with serving(tree("http://127.0.0.1:9/v1", tmp_path)) as proxy:
+        assert (await proxy.client.get("/console/__init__.py")).status_code == 404
+        assert (await proxy.client.get("/console/..%2fapp.py")).status_code == 404
+        door = await proxy.client.get("/console")
+        assert (door.status_code, door.headers["location"]) == (307, "console/index.html")
