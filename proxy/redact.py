@@ -10,7 +10,6 @@ import orjson
 
 from supervisors.types import Span
 
-
 _CONTENTS: Final = ("/content", "/text")
 """Ends of the pointers where the families keep what a caller may parse as JSON."""
 

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, cast
 
 from proxy.wire.chat_message import add_audio
 from proxy.wire.definitions import add_definitions
+from proxy.wire.logprobs import spell_tokens
 from proxy.wire.segments import SegmentList, as_list, as_object, decode_base64, escape
 from supervisors.types import Kind, Role
 
@@ -189,10 +190,19 @@ def add_part(segments: SegmentList, part: Mapping[str, Any], path: str, kind: Ki
     for key, value in part.items():
         if (key == "type" and value in _PART_TYPES) or (key == "file_id" and isinstance(value, str)):
             continue
-        if _is_word(key, value) or (key == "logprobs" and segments.choice is not None):
-            continue  # log-probabilities are derived from the text, and masked with it (W-09)
+        if _is_word(key, value):
+            continue
+        if key == "logprobs" and segments.choice is not None:
+            _add_tokens(segments, spell_tokens(value), part.get("text"), f"{path}/logprobs")
+            continue
         how = text if key == "text" else _PART_FIELDS.get(key, "other")
         _add_field(segments, value, f"{path}/{escape(key)}", how)
+
+
+def _add_tokens(segments: SegmentList, spelled: str, text: object, path: str) -> None:
+    """Add what log-probabilities spell, unless it is the text beside them: that is masked with the text (W-09)."""
+    if spelled != text:
+        segments.add(path, "other", spelled)
 
 
 _PART_TYPES: Final = frozenset(

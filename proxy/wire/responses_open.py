@@ -95,14 +95,19 @@ class OpenItem:
         self.fields = {}
         return self.item
 
-    def close_part(self, place: tuple[Holder, int]) -> Iterator[Event]:
-        """Yield the events that end a part validly."""
+    def close_part(self, place: tuple[Holder, int], *, as_json: bool = False) -> Iterator[Event]:
+        """Yield the events that end a part validly.
+
+        Args:
+            place: where it stands in the item.
+            as_json: the caller parses a text that is said to be done, so a cut one is not (W-22).
+        """
         part = self.parts[place]
         part.closed = True
         settled = part.settle()
         kind = str(settled.get("type"))
         at = {"item_id": self.item.get("id"), "output_index": self.index, _index_of(place[0]): place[1]}
-        if kind in _DONE:
+        if kind in _DONE and not (as_json and kind == "output_text"):
             said: dict[str, Any] = {part.leaf: settled.get(part.leaf) or ""}
             yield _DONE[kind], {**at, **said, **({"logprobs": []} if kind == "output_text" else {})}
         if part.announced:

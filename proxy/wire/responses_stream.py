@@ -97,7 +97,7 @@ class ResponsesFrames:
             (_, index), part = found
             if not message.spoke and parts[0]["type"] == part.part.get("type") == "output_text":
                 events.append(message.say(part, index, parts.pop(0)["text"]))
-            events += message.close_part(found[0])
+            events += message.close_part(found[0], as_json=notice.only_refusal)
         for own in parts:
             events += message.add_part(own)
         return [*events, *message.close()]
