@@ -38,11 +38,12 @@ from proxy.wire.body import parse_body
 from proxy.wire.chat import CHAT
 from proxy.wire.errors import RequestError, internal, openai_reply
 from proxy.wire.messages import MESSAGES
+from proxy.wire.responses import RESPONSES
 from supervisors.errors import GuardrailError, StoreError
 
 log = logging.getLogger(__name__)
 
-FAMILIES: Final[tuple[Adapter, ...]] = (CHAT, MESSAGES)
+FAMILIES: Final[tuple[Adapter, ...]] = (CHAT, RESPONSES, MESSAGES)
 ADAPTERS: Final[Mapping[str, Adapter]] = {
     path: adapter for adapter in FAMILIES for path in (adapter.route, adapter.route.removeprefix("/v1"))
 }

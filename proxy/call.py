@@ -37,6 +37,7 @@ class Call:
         kind: what the record will say it is.
         size_bytes: size of the body as it came.
         stages: stages that are judged at all; a check may ask for one only.
+        unseen_history: the model sees older content that lives at the provider only.
     """
 
     id: str
@@ -56,6 +57,7 @@ class Call:
     kind: RecordKind = "exchange"
     size_bytes: int = 0
     stages: tuple[Stage, ...] = ("input", "output")
+    unseen_history: bool = False
 
     @property
     def output(self) -> StagePlan:
@@ -175,7 +177,7 @@ def to_record(call: Call, progress: Progress, kept: Kept) -> Record:
         policies=call.plan.policies,
         version=call.version,
         outcome=progress.outcome,
-        view=_view(progress, kept),
+        view=_view(call, progress, kept),
         verdicts=tuple(progress.verdicts),
         decisions=tuple(progress.decisions),
         upstream_call=UpstreamCall(
@@ -210,13 +212,14 @@ def _prescribed(call: Call) -> tuple[tuple[str, Stage], ...]:
     return tuple([pair for pair in call.plan.prescribed if pair[1] in call.stages])
 
 
-def _view(progress: Progress, kept: Kept) -> View:
+def _view(call: Call, progress: Progress, kept: Kept) -> View:
     segments = [*progress.request, *[segment for reply in progress.replies.values() for segment in reply]]
     return View(
         segments=len(segments),
         chars=sum([len(segment.text) for segment in segments]),
         opaque=sum([segment.kind == "opaque" for segment in segments]),
         media=sum([segment.media is not None for segment in segments]),
+        unseen_history=call.unseen_history,
         input_hmac=kept.input_hmac,
         output_hmac=kept.output_hmac,
     )

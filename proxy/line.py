@@ -174,7 +174,7 @@ class Line:
         call, progress = self._call, self._progress
         plan = call.plan.output
         try:
-            progress.replies = call.adapter.reply_segments(body, next_turn(progress.request))
+            progress.replies = call.adapter.reply_segments(body, next_turn(progress.request), call.body)
         except ValueError as error:
             if not plan.blocking:
                 return False

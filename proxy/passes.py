@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from proxy.plan import StagePlan
 from supervisors.ask import stream_capability
-from supervisors.types import Cause, Kind, Label, Segment, Supervisor, Verdict
+from supervisors.types import Cause, Label, Segment, Supervisor, Verdict
 
 Group = Literal["window", "growth", "final"]
 
@@ -30,42 +30,6 @@ class Pass:
     segments: tuple[Segment, ...]
     offsets: Mapping[str, int]
     complete: bool
-
-
-@dataclass(slots=True)
-class Field:
-    """One text field of a choice as it grows.
-
-    Args:
-        kind: what it is.
-        whole: released only as a whole (tool calls, audio).
-        parts: deltas in order.
-        length: characters so far.
-        released: characters that have left.
-        windowed: characters given to the window group.
-        credit: characters that every enforcing supervisor has covered.
-        fixed: some of it stands where it cannot be rewritten.
-        ended: nothing more will come, says the upstream.
-        part: of the reply that has to go as a whole if this text cannot stay, because a signature covers it.
-    """
-
-    kind: Kind
-    whole: bool
-    parts: list[str] = field(default_factory=list[str])
-    length: int = 0
-    released: int = 0
-    windowed: int = 0
-    credit: int = 0
-    fixed: bool = False
-    ended: bool = False
-    part: str = ""
-
-    @property
-    def text(self) -> str:
-        """Return the exact concatenation of the deltas (S-03)."""
-        if len(self.parts) > 1:
-            self.parts = ["".join(self.parts)]
-        return self.parts[0] if self.parts else ""
 
 
 def group_supervisors(

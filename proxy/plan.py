@@ -21,7 +21,7 @@ from proxy.policy import (
     UnknownPolicy,
 )
 from proxy.wire.errors import RequestError, invalid
-from supervisors.opaque import OpaqueCheck
+from supervisors.opaque import HistoryCheck, OpaqueCheck
 from supervisors.types import Cause, Scope, Stage, Supervisor
 
 _UNSAFE_ORDER: Sequence[OnUnsafe] = ("log", "redact", "block")
@@ -33,7 +33,9 @@ _LONGEST_NAME = 256
 
 OPAQUE = "opaque"
 """Reserved name of the built-in check behind `on_opaque: block`."""
-_OPAQUE_CHECK = OpaqueCheck()
+UNSEEN = "unseen_history"
+"""Reserved name of the built-in check behind `on_unseen_history: block`."""
+_BUILT_IN: Mapping[str, Supervisor] = {OPAQUE: OpaqueCheck(), UNSEEN: HistoryCheck()}
 
 Named = tuple[tuple[str, Supervisor], ...]
 _Word = TypeVar("_Word")
@@ -116,13 +118,14 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The dimensions policies are attached by, and what the caller asked to add."""
+    """The dimensions policies are attached by, what the caller asked to add, and whether history is out of sight."""
 
     model: str
     key: str | None
     route: str
     tags: tuple[str, ...] = ()
     asked: tuple[str, ...] | None = None
+    unseen: bool = False
 
 
 class Planner:
@@ -206,7 +209,10 @@ class Planner:
         )
 
     def _merge(self, stage: Stage, settings: Sequence[tuple[str, StagePolicy]], request: Request) -> StagePlan:
-        chosen = [(name, policy, _with_opaque(policy, choose(policy, request.asked))) for name, policy in settings]
+        chosen = [
+            (name, policy, _with_built_in(policy, choose(policy, request.asked), unseen=request.unseen))
+            for name, policy in settings
+        ]
         holders: dict[str, list[tuple[str, StagePolicy]]] = {}
         for name, policy, supervisors in chosen:
             for supervisor in supervisors:
@@ -236,12 +242,14 @@ class Planner:
         return tuple([(name, self._find(name)) for name, mode in modes.items() if mode in wanted])
 
     def _find(self, name: str) -> Supervisor:
-        return _OPAQUE_CHECK if name == OPAQUE else self._supervisors[name]
+        return _BUILT_IN.get(name) or self._supervisors[name]
 
 
-def _with_opaque(policy: StagePolicy, chosen: tuple[str, ...]) -> tuple[str, ...]:
-    """Add the built-in check where the policy blocks on what nobody can read."""
-    return (*chosen, OPAQUE) if policy.on_opaque == "block" else chosen
+def _with_built_in(policy: StagePolicy, chosen: tuple[str, ...], *, unseen: bool) -> tuple[str, ...]:
+    """Add the built-in checks where the policy blocks on what nobody can read, or on what nobody here has seen."""
+    opaque = (OPAQUE,) if policy.on_opaque == "block" else ()
+    history = (UNSEEN,) if unseen and policy.on_unseen_history == "block" else ()
+    return (*chosen, *opaque, *history)
 
 
 def policy_rules(name: str, policy: Policy) -> Mapping[Literal["input", "output", "stream"], Sequence[Rule]]:
@@ -251,7 +259,7 @@ def policy_rules(name: str, policy: Policy) -> Mapping[Literal["input", "output"
     """
     rules: dict[Literal["input", "output", "stream"], Sequence[Rule]] = {}
     for stage, settings in _stages(policy):
-        supervisors = _with_opaque(settings, (*settings.forced, *settings.optional))
+        supervisors = _with_built_in(settings, (*settings.forced, *settings.optional), unseen=True)
         enforce = settings.mode != "shadow"
         rules[stage] = [_merge_rule(one, [(name, settings)], enforce=enforce) for one in dict.fromkeys(supervisors)]
     if policy.output.stream.mode == "observe":
@@ -261,7 +269,7 @@ def policy_rules(name: str, policy: Policy) -> Mapping[Literal["input", "output"
 
 def forced_names(policy: Policy) -> Mapping[Stage, Sequence[str]]:
     """Return, by stage, the supervisors no caller can leave out (G-15)."""
-    return {stage: _with_opaque(settings, settings.forced) for stage, settings in _stages(policy)}
+    return {stage: _with_built_in(settings, settings.forced, unseen=False) for stage, settings in _stages(policy)}
 
 
 def _stages(policy: Policy) -> tuple[tuple[Stage, StagePolicy], tuple[Stage, StagePolicy]]:

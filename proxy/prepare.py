@@ -93,6 +93,7 @@ def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue, size_b
     stream = take_bool(body, "stream")
     check_caps(body, arrival.adapter, catalogue.limits)
     asked = _asked(body, arrival.headers)
+    unseen = arrival.adapter.unseen_history(body)
     if served.model is not None:
         body["model"] = served.model
     return Call(
@@ -103,7 +104,8 @@ def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue, size_b
         stream=stream,
         model=model,
         upstream=served.upstream,
-        plan=plan_for(arrival, model, asked, catalogue),
+        plan=plan_for(arrival, model, asked, catalogue, unseen=unseen),
+        unseen_history=unseen,
         version=catalogue.version,
         key_id=arrival.caller.key_id,
         task=read_task(arrival.headers, catalogue.tasks),
@@ -119,10 +121,12 @@ def arrive(adapter: Adapter, caller: Caller, headers: Mapping[str, str], record_
     return Arrival(record_id, request_id, adapter, caller, headers, time.time(), perf_counter())
 
 
-def plan_for(arrival: Arrival, model: str, asked: tuple[str, ...] | None, catalogue: Catalogue) -> Plan:
+def plan_for(
+    arrival: Arrival, model: str, asked: tuple[str, ...] | None, catalogue: Catalogue, *, unseen: bool = False
+) -> Plan:
     """Return the merged plan of this caller, model and route."""
     caller = arrival.caller
-    return catalogue.planner.plan(Request(model, caller.name, arrival.adapter.route, caller.tags, asked))
+    return catalogue.planner.plan(Request(model, caller.name, arrival.adapter.route, caller.tags, asked, unseen))
 
 
 def find_model(body: Mapping[str, Any], caller: Caller, models: Mapping[str, ModelConfig]) -> tuple[str, ModelConfig]:
@@ -149,7 +153,7 @@ def check_caps(body: Mapping[str, Any], adapter: Adapter, limits: LimitsConfig) 
         raise invalid(f"'n' is {count}; at most {limits.max_choices} choices are allowed.", "n")
     if limits.max_tokens is None:
         return
-    for name in ("max_tokens", "max_completion_tokens"):
+    for name in ("max_tokens", "max_completion_tokens", "max_output_tokens"):
         wanted = body.get(name)
         if isinstance(wanted, int) and wanted > limits.max_tokens:
             raise invalid(f"{name!r} is {wanted}; at most {limits.max_tokens} tokens are allowed.", name)

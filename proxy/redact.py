@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import orjson
 
 from proxy.wire.segments import as_list
 from supervisors.types import Span
+
+_CONTENTS: Final = ("/content", "/text")
+"""Ends of the pointers where the families keep what a caller may parse as JSON."""
 
 
 class RedactionImpossible(ValueError):
@@ -96,7 +99,7 @@ def redact_body(
             text = orjson.dumps(value).decode()
             holder[key] = orjson.loads(_mask_text(text, found, is_json=True))
         elif isinstance(value, str):
-            in_json = json_content and pointer.endswith("/content") and _is_json(value)
+            in_json = json_content and pointer.endswith(_CONTENTS) and _is_json(value)
             holder[key] = _mask_text(value, found, is_json=in_json or pointer.endswith("/arguments"))
         else:
             msg = f"no text at {pointer}"

@@ -16,7 +16,7 @@ from proxy.keys import Keyring
 from proxy.local import LocalSettings, start_local
 from proxy.metrics import Metrics
 from proxy.pipeline import Pipeline
-from proxy.plan import OPAQUE, Planner, StagePlan, forced_names, policy_rules
+from proxy.plan import OPAQUE, UNSEEN, Planner, StagePlan, forced_names, policy_rules
 from proxy.ports import Model, Settings
 from proxy.prepare import Catalogue
 from proxy.sinks import JournalSinks
@@ -25,6 +25,7 @@ from proxy.store.rules import Archive, Labels
 from proxy.upstream import Upstream, UpstreamSettings
 from proxy.wire.chat import CHAT
 from proxy.wire.messages import MESSAGES
+from proxy.wire.responses import RESPONSES
 from supervisors.chat import Budget, ChatService, ChatSettings
 from supervisors.errors import ConfigError
 from supervisors.nesting import walk
@@ -35,7 +36,17 @@ log = logging.getLogger(__name__)
 
 CHECK_ROUTE = "/v1/guardrails/check"
 ROUTES = frozenset(
-    {CHAT.route, MESSAGES.route, "/v1/models", "/v1/guardrails", CHECK_ROUTE, "/v1/decisions", "/metrics", "/health"}
+    {
+        CHAT.route,
+        RESPONSES.route,
+        MESSAGES.route,
+        "/v1/models",
+        "/v1/guardrails",
+        CHECK_ROUTE,
+        "/v1/decisions",
+        "/metrics",
+        "/health",
+    }
 )
 
 
@@ -191,7 +202,7 @@ def declared_labels(config: Config) -> Labels:
     names = [full for name, supervisor in config.supervisors.items() for full, _ in walk(name, supervisor)]
     return Labels(
         models=frozenset(name for name in config.served_models() if name != "*"),
-        supervisors=frozenset([*names, OPAQUE]),
+        supervisors=frozenset([*names, OPAQUE, UNSEEN]),
         policies=frozenset(config.policies),
         upstreams=frozenset(config.upstreams),
         routes=ROUTES,

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from proxy.frontier import SENTENCE_ENDS, clear_of_cuts, end_of_words, has_sentence, holdback_start, mask_piece
-from proxy.passes import Field, Group, Pass, group_supervisors, holdback_of, join_passes, shift_spans
+from proxy.frontier import SENTENCE_ENDS, Field, clear_of_cuts, end_of_words, has_sentence, mask_piece
+from proxy.passes import Group, Pass, group_supervisors, holdback_of, join_passes, shift_spans
 from proxy.plan import StagePlan
 from proxy.policy import Reason, judge_verdict
 from proxy.redact import Mark, RedactionImpossible, mask_arguments, merge_spans
@@ -114,7 +114,8 @@ class Gate:
         ends: list[int] = []
         for piece in chunk.pieces:
             grown = self._field(piece, chunk.part)
-            self._grow(grown, piece.text)
+            if not piece.repeats:
+                self._grow(grown, piece.text)
             grown.fixed = grown.fixed or not piece.at
             ends.append(grown.length)
         for name in chunk.ends:
@@ -129,8 +130,7 @@ class Gate:
             self._overflow()
 
     def _grow(self, grown: Field, text: str) -> None:
-        grown.parts.append(text)
-        grown.length += len(text)
+        grown.grow(text)
         self._settle = self._unsettled
         if grown.whole:
             return
@@ -224,7 +224,7 @@ class Gate:
         for name, grown in judged:
             if grown.ended and grown.windowed == grown.length and last[grown.kind] != name:
                 continue
-            start = max(0, min(grown.windowed - self._overlap, self._covered(grown)))
+            start = max(0, min(grown.windowed - self._overlap, grown.covered(self._holdback)))
             end = grown.length if complete or grown.ended else end_of_words(grown.text, grown.windowed)
             self._new += grown.length - end
             grown.windowed = max(end, grown.windowed)
@@ -233,12 +233,6 @@ class Gate:
                 offsets[path] = start
                 segments += self._segments(path, grown, start, end)
         return Pass("window", self._groups["window"], tuple(segments), offsets, complete)
-
-    def _covered(self, grown: Field) -> int:
-        """Return how far no match of a window supervisor can still be open."""
-        if grown.ended and grown.windowed == grown.length:
-            return grown.windowed
-        return clear_of_cuts(grown.text, holdback_start(grown.text, grown.windowed, self._holdback))
 
     def _growth_pass(self, group: Group, *, complete: bool) -> Pass:
         segments: list[Segment] = []
@@ -355,20 +349,16 @@ class Gate:
             grown = self._fields[piece.field]
             if piece.field not in frontiers:
                 frontiers[piece.field] = self._frontier(grown)
-            if end > frontiers[piece.field] or (grown.part and not self._may_leave(grown, frontiers[piece.field])):
+            if end > frontiers[piece.field] or (grown.part and not grown.may_leave(frontiers[piece.field])):
                 return False
         return True
-
-    def _may_leave(self, grown: Field, frontier: int) -> bool:
-        """Say whether no frame of a signed text needs to wait: it is judged to its end, or never redacted."""
-        return not grown.whole or (grown.ended and frontier == grown.length)
 
     def _frontier(self, grown: Field) -> int:
         if (grown.whole and not grown.ended) or self._mode == "hold" or self._groups["final"]:
             return 0
         if not self._groups["window"]:
             return grown.credit if grown.ended else clear_of_cuts(grown.text, grown.credit)
-        covered = self._covered(grown)
+        covered = grown.covered(self._holdback)
         return min(covered, grown.credit) if self._groups["growth"] else covered
 
     def _render(self, held: _Held) -> bytes:

@@ -24,12 +24,14 @@ class Piece:
         text: exact text, appended to what came before.
         at: keys from the frame's choice object to the string, for a rewrite.
         signed: a signature covers the text, so that it can be left out but not changed (W-32).
+        repeats: the whole text of the field once more: nothing new to judge, but a redaction must reach it.
     """
 
     field: str
     kind: Kind
     text: str
     at: tuple[str | int, ...]
+    repeats: bool = False
     signed: bool = False
 
 
@@ -76,10 +78,12 @@ class Notice:
     Args:
         text: the sentence.
         only_refusal: the caller will parse the content as JSON, so the sentence stands in `refusal` only (W-22).
+        members: of the request, that a reply of this family repeats.
     """
 
     text: str
     only_refusal: bool = False
+    members: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 class Frames(Protocol):
@@ -151,6 +155,10 @@ class Adapter(Protocol):
         """Return the canonical view of a request; raise `RequestError` on wrong types."""
         ...
 
+    def unseen_history(self, body: Mapping[str, Any]) -> bool:
+        """Say whether the model will see older content that lives at the provider only (W-20)."""
+        ...
+
     def choice_count(self, body: Mapping[str, Any]) -> int:
         """Return how many choices the caller asked for; raise `RequestError` on a wrong value."""
         ...
@@ -159,8 +167,16 @@ class Adapter(Protocol):
         """Return the notice in the form this request can take."""
         ...
 
-    def reply_segments(self, reply: Mapping[str, Any], turn: int) -> dict[int, tuple[Segment, ...]]:
-        """Return the canonical view of each choice; raise `ValueError` on a reply of another shape."""
+    def reply_segments(
+        self, reply: Mapping[str, Any], turn: int, body: Mapping[str, Any]
+    ) -> dict[int, tuple[Segment, ...]]:
+        """Return the canonical view of each choice; raise `ValueError` on a reply of another shape.
+
+        Args:
+            reply: the upstream's reply.
+            turn: turn number of the reply.
+            body: the request, as the upstream got it: what a reply repeats from it is no text of the model.
+        """
         ...
 
     def finish_reasons(self, reply: Mapping[str, Any]) -> tuple[str | None, ...]:

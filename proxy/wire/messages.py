@@ -6,15 +6,15 @@ allow-list of guarding §1 (G-01). `tests/proxy/wire/test_messages.py` proves it
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from proxy.wire import messages_error, messages_reply, messages_stream
 from proxy.wire.adapter import Adapter, Frames, Head, Notice
+from proxy.wire.definitions import add_definition, add_definitions
 from proxy.wire.errors import RequestError, invalid
-from proxy.wire.messages_block import IDS, add_content, is_cache_control
-from proxy.wire.segments import SegmentList, as_list, as_object, escape
+from proxy.wire.messages_block import add_content, is_cache_control
+from proxy.wire.segments import SegmentList, as_list, as_object, escape, is_word
 from supervisors.types import Role, Segment, Span
 
 ROUTE: Final = "/v1/messages"
@@ -29,11 +29,6 @@ _WORDS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
     "output_config": {"effort": frozenset({"low", "medium", "high", "xhigh", "max"})},
     "tool_choice": {"type": frozenset({"auto", "any", "tool", "none"})},
 }
-_SCHEMA_TYPES: Final = frozenset(
-    {"custom", "json_schema", "object", "array", "string", "number", "integer", "boolean", "null"}
-)
-_TOOL_TYPE: Final = re.compile(r"[a-z_]{1,40}_\d{8}")
-"""Anthropic's own tools carry a dated type, as in ``web_search_20250305``."""
 
 
 def request_segments(body: Mapping[str, Any]) -> tuple[Segment, ...]:
@@ -86,8 +81,10 @@ def _add_message(segments: SegmentList, value: object, turn: int) -> None:
 def _add_field(segments: SegmentList, key: str, value: object) -> None:
     path = f"/{escape(key)}"
     match key:
-        case "tools" | "output_format":
-            _add_definition(segments, value, path)
+        case "tools":
+            add_definitions(segments, value, path)
+        case "output_format":
+            add_definition(segments, value, path)
         case "mcp_servers" if value:
             message = "'mcp_servers' would make the provider call servers of the caller's choice; leave it out."
             raise RequestError(400, "unsupported_parameter", message, param=key)
@@ -108,32 +105,18 @@ def _add_options(segments: SegmentList, value: object, path: str, words: Mapping
         return
     for key, child in options.items():
         at = f"{path}/{escape(key)}"
-        if isinstance(child, str) and child in words.get(key, ()):
+        if is_word(child, words.get(key, ())):
             continue
         if key == "format":
-            _add_definition(segments, child, at)
+            add_definition(segments, child, at)
         else:
             segments.add(at, "name" if key == "name" else "other", child)
 
 
-def _add_definition(segments: SegmentList, value: object, path: str) -> None:
-    """Add tool definitions and schemas: names, descriptions, examples and enums are text the model reads."""
-    definition = as_object(value)
-    if definition is not None:
-        for key, child in definition.items():
-            if not (_is_type(key, child) or is_cache_control(key, child) or (key in IDS and isinstance(child, str))):
-                _add_definition(segments, child, f"{path}/{escape(key)}")
-    elif isinstance(value, str):
-        segments.add(path, "tool_def", value)
-    else:
-        for index, child in enumerate(as_list(value) or []):
-            _add_definition(segments, child, f"{path}/{index}")
-
-
-def _is_type(key: str, value: object) -> bool:
-    if key != "type" or not isinstance(value, str):
-        return False
-    return value in _SCHEMA_TYPES or _TOOL_TYPE.fullmatch(value) is not None
+def wants_json(body: Mapping[str, Any]) -> bool:
+    """Say whether the caller will parse the text as JSON, so that a redaction has to leave it valid (G-37)."""
+    options = as_object(body.get("output_config")) or {}
+    return as_object(options.get("format")) is not None or as_object(body.get("output_format")) is not None
 
 
 class MessagesAdapter:
@@ -150,13 +133,17 @@ class MessagesAdapter:
     refusal_reply = staticmethod(messages_reply.refusal_reply)
     error_reply = staticmethod(messages_error.anthropic_reply)
 
+    def unseen_history(self, body: Mapping[str, Any]) -> bool:
+        """Return false: a request holds the whole conversation."""
+        return False
+
     def choice_count(self, body: Mapping[str, Any]) -> int:
         """Return 1: a message is the only choice."""
         return 1
 
     def notice(self, body: Mapping[str, Any], text: str) -> Notice:
-        """Return the notice; it stands in a text block, and `stop_reason` says that it is none of the model's."""
-        return Notice(text)
+        """Return the notice; it stands in a text block even where that should be JSON: nothing else can hold it."""
+        return Notice(text, only_refusal=wants_json(body))
 
     def mask_logprobs(self, reply: dict[str, Any], choice: int, spans: Sequence[Span]) -> None:
         """Do nothing: this API has no log-probabilities."""

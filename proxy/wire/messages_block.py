@@ -12,7 +12,17 @@ from typing import Any, Final
 
 import orjson
 
-from proxy.wire.segments import DATA, SegmentList, as_list, as_object, decode_base64, decode_text, escape, is_text
+from proxy.wire.segments import (
+    DATA,
+    SegmentList,
+    as_list,
+    as_object,
+    decode_base64,
+    decode_text,
+    escape,
+    is_text,
+    is_word,
+)
 from supervisors.types import Kind
 
 IDS: Final = frozenset({"id", "tool_use_id", "file_id", "container_id", "expires_at"})
@@ -91,7 +101,7 @@ def add_block(segments: SegmentList, value: object, path: str, plain: Kind = "te
     if block is None:
         segments.add(path, plain, value)
         return
-    if block.get("type") not in _RESULTS:
+    if not is_word(block.get("type"), _RESULTS):
         _add_members(segments, block, path, plain)
         return
     role = segments.role
@@ -129,7 +139,8 @@ def is_cache_control(key: str, value: object) -> bool:
     if key != "cache_control" or mark is None:
         return False
     return all(
-        (name == "type" and word == "ephemeral") or (name == "ttl" and word in _TTLS) for name, word in mark.items()
+        (name == "type" and word == "ephemeral") or (name == "ttl" and is_word(word, _TTLS))
+        for name, word in mark.items()
     )
 
 
@@ -151,7 +162,7 @@ def _add_members(segments: SegmentList, block: Mapping[str, Any], path: str, pla
 
 def _is_structure(block: Mapping[str, Any], key: str, child: object) -> bool:
     if key == "type":
-        return isinstance(child, str) and child in _TYPES
+        return is_word(child, _TYPES)
     if key == "signature":
         return isinstance(child, str) and block.get("type") == "thinking"
     return (key in IDS and isinstance(child, str)) or is_cache_control(key, child)

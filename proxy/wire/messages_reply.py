@@ -16,7 +16,7 @@ _STRUCTURE: Final = frozenset(
 _KEPT: Final = ("id", "type", "role", "model", "usage")
 
 
-def reply_segments(reply: Mapping[str, Any], turn: int) -> dict[int, tuple[Segment, ...]]:
+def reply_segments(reply: Mapping[str, Any], turn: int, body: Mapping[str, Any]) -> dict[int, tuple[Segment, ...]]:
     """Return the segments of a message, as choice 0.
 
     Raises:

@@ -15,10 +15,10 @@ import orjson
 
 from proxy.wire.adapter import Chunk, Head, Notice, Piece
 from proxy.wire.errors import RequestError
-from proxy.wire.messages_block import add_block, add_citation
+from proxy.wire.messages_block import add_block, add_citation, add_content
 from proxy.wire.messages_error import error_frame
 from proxy.wire.messages_reply import add_member, add_message_members, message_head, refusal_members
-from proxy.wire.segments import SegmentList, as_object, escape
+from proxy.wire.segments import SegmentList, as_object, escape, is_word
 from proxy.wire.sse import Frame, event_frame
 from supervisors.types import Kind, Segment
 
@@ -80,8 +80,7 @@ def _read_other(raw: bytes, body: dict[str, Any], event: str) -> Chunk:
 def _read_start(raw: bytes, body: dict[str, Any]) -> Chunk:
     message = as_object(body.get("message")) or {}
     segments = SegmentList("assistant", 0, 0)
-    for index, block in enumerate(message.get("content") or []):
-        add_block(segments, block, f"/message/content/{index}")
+    add_content(segments, message.get("content"), "/message/content")
     add_message_members(segments, message, "/message")
     pieces = (*_to_pieces(segments.found, body), *_stray_pieces(body, frozenset({"type", "message"})))
     return Chunk(raw, 0, pieces, body=body, usage=as_object(message.get("usage")))
@@ -137,7 +136,7 @@ def _delta_pieces(body: dict[str, Any], part: str) -> tuple[Piece, ...]:
             found.append(Piece(field, known[2], child, ("delta", key), signed=key == "thinking"))
         elif key == "citation":
             add_citation(segments, child, "/delta/citation")
-        elif not (key == "signature" or (key == "type" and child in _DELTA_TYPES)):
+        elif not (key == "signature" or (key == "type" and is_word(child, _DELTA_TYPES))):
             segments.add(f"/delta/{escape(key)}", "other", child)
     return (*found, *_to_pieces(segments.found, body, part))
 
@@ -167,7 +166,7 @@ def _to_pieces(found: Sequence[Segment], body: dict[str, Any], part: str = "/") 
         elif inner:
             continue  # an escaped string inside arguments: its JSON text is a piece already
         signed = at == ("content_block", "thinking")
-        pieces.append(Piece(_field_of(at, segment.kind, part), segment.kind, text, at, signed))
+        pieces.append(Piece(_field_of(at, segment.kind, part), segment.kind, text, at, signed=signed))
     return tuple(pieces)
 
 

@@ -106,9 +106,9 @@ def _parse(raw: bytes) -> Frame:
     return Frame(raw, b"\n".join(data), event)
 
 
-def event_frame(event: str, value: object) -> bytes:
-    """Return one named frame holding JSON."""
-    return b"event: " + event.encode() + b"\ndata: " + orjson.dumps(value) + b"\n\n"
+def event_frame(name: str, value: object) -> bytes:
+    """Return one named event holding JSON."""
+    return b"event: " + name.encode() + b"\ndata: " + orjson.dumps(value) + b"\n\n"
 
 
 def data_frame(value: object) -> bytes:
