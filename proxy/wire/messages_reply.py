@@ -10,9 +10,7 @@ from proxy.wire.messages_block import IDS, add_content
 from proxy.wire.segments import SegmentList, as_list, as_object, escape
 from supervisors.types import Segment
 
-_STRUCTURE: Final = frozenset(
-    {"id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "usage", "request_id"}
-)
+_SCALARS: Final = frozenset({"id", "type", "role", "model", "stop_reason", "stop_sequence", "request_id"})
 _KEPT: Final = ("id", "type", "role", "model", "usage")
 
 
@@ -35,7 +33,7 @@ def reply_segments(reply: Mapping[str, Any], turn: int, body: Mapping[str, Any])
 def add_message_members(segments: SegmentList, message: Mapping[str, Any], path: str) -> None:
     """Add what else in a message is text, `content` excepted: why the model stopped, and whatever is unknown."""
     for key, child in message.items():
-        if key not in _STRUCTURE:
+        if key not in ("content", "usage") and not (key in _SCALARS and isinstance(child, str)):
             add_member(segments, key, child, f"{path}/{escape(key)}")
 
 

@@ -34,7 +34,7 @@ _DELTAS: Final[Mapping[str, tuple[str, str, Kind]]] = {
 _START_STRUCTURE: Final = frozenset({"type", "index", "content_block"})
 _DELTA_STRUCTURE: Final = frozenset({"type", "index", "delta"})
 _END_STRUCTURE: Final = frozenset({"type", "delta", "usage"})
-_END_DELTA_STRUCTURE: Final = frozenset({"stop_reason", "stop_sequence"})
+_END_WORDS: Final = frozenset({"stop_reason", "stop_sequence"})
 
 
 def read_frame(frame: Frame) -> Chunk:
@@ -78,8 +78,8 @@ def _read_other(raw: bytes, body: dict[str, Any], event: str) -> Chunk:
 
 
 def _read_start(raw: bytes, body: dict[str, Any]) -> Chunk:
-    message = as_object(body.get("message")) or {}
     segments = SegmentList("assistant", 0, 0)
+    message = _open(segments, body, "message")
     add_content(segments, message.get("content"), "/message/content")
     add_message_members(segments, message, "/message")
     pieces = (*_to_pieces(segments.found, body), *_stray_pieces(body, frozenset({"type", "message"})))
@@ -87,13 +87,24 @@ def _read_start(raw: bytes, body: dict[str, Any]) -> Chunk:
 
 
 def _read_end(raw: bytes, body: dict[str, Any]) -> Chunk:
-    delta = as_object(body.get("delta")) or {}
     segments = SegmentList("assistant", 0, 0)
+    delta = _open(segments, body, "delta")
     for key, child in delta.items():
-        if key not in _END_DELTA_STRUCTURE:
+        if not (key in _END_WORDS and isinstance(child, str)):
             add_member(segments, key, child, f"/delta/{escape(key)}")
     pieces = (*_to_pieces(segments.found, body), *_stray_pieces(body, _END_STRUCTURE))
-    return Chunk(raw, 0, pieces, delta.get("stop_reason"), body, usage=as_object(body.get("usage")))
+    reason = delta.get("stop_reason")
+    finish = reason if isinstance(reason, str) else None
+    return Chunk(raw, 0, pieces, finish, body, usage=as_object(body.get("usage")))
+
+
+def _open(segments: SegmentList, body: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return an object of an event; anything else there is judged leaf by leaf."""
+    value = body.get(key)
+    inner = as_object(value)
+    if inner is None:
+        segments.add(f"/{key}", "other", value)
+    return inner or {}
 
 
 def _read_block_event(raw: bytes, body: dict[str, Any], event: str) -> Chunk:
@@ -126,9 +137,9 @@ def _start_pieces(body: dict[str, Any], part: str) -> tuple[Piece, ...]:
 
 
 def _delta_pieces(body: dict[str, Any], part: str) -> tuple[Piece, ...]:
-    delta = as_object(body.get("delta")) or {}
-    known = _DELTAS.get(str(delta.get("type")))
     segments = SegmentList("assistant", 0, 0)
+    delta = _open(segments, body, "delta")
+    known = _DELTAS.get(str(delta.get("type")))
     found: list[Piece] = []
     for key, child in delta.items():
         if known is not None and key == known[0] and isinstance(child, str):
