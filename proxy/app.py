@@ -145,7 +145,7 @@ class App:
         except RequestError as error:
             _record_refused(runtime, arrival, model, error)
             raise
-        await runtime.pipeline.run(call, runtime.models[call.upstream], out)
+        await runtime.pipeline.run(call, runtime.model_for(call), out)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()

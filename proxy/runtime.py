@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from secrets import token_bytes
 from typing import Any, cast
 
+from proxy.call import Call
 from proxy.checks import check_config
 from proxy.config import Config, LocalUpstreamConfig, UpstreamConfig, config_version
 from proxy.keeping import Keeper
@@ -22,6 +23,7 @@ from proxy.prepare import Catalogue
 from proxy.sinks import JournalSinks
 from proxy.store.protocol import Journal
 from proxy.store.rules import Archive, Labels
+from proxy.translating import ChatBacked
 from proxy.upstream import Upstream, UpstreamSettings
 from proxy.wire.chat import CHAT
 from proxy.wire.messages import MESSAGES
@@ -75,6 +77,18 @@ class Runtime:
     sinks: JournalSinks
     chat: ChatService
     open_contexts: Callable[[], Callable[[StagePlan], Context]]
+
+    def model_for(self, call: Call) -> Model:
+        """Return the model server of a call, translating where it does not speak the caller's protocol."""
+        model = self.models[call.upstream]
+        if call.adapter is not MESSAGES or speaks_messages(self.config.upstreams[call.upstream]):
+            return model
+        return ChatBacked(model)
+
+
+def speaks_messages(settings: UpstreamConfig | LocalUpstreamConfig) -> bool:
+    """Say whether an upstream serves `/messages` itself."""
+    return isinstance(settings, UpstreamConfig) and settings.vendor == "anthropic" and settings.base_url is not None
 
 
 @asynccontextmanager
