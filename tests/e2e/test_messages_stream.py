@@ -187,6 +187,19 @@ async def test_a_hit_in_signed_thinking_strips_its_block_and_renumbers(tmp_path:
         assert "thought" not in reply.text
 
 
+async def test_no_event_of_thinking_leaves_before_all_of_it_is_judged(tmp_path: Path) -> None:  # W-32
+    async with FakeUpstream() as up, serving(anthropic_tree(up, tmp_path, policies=REDACT)) as proxy:
+        blocks = [
+            text_events(0, "some text that is long enough to leave early, ", "and more. "),
+            thinking_events(1, "a thought that is long as well, ", "about a violet", " umbrella"),
+            text_events(2, "the end"),
+        ]
+        up.script(answer(*blocks))
+        reply = await ask(proxy, stream=True)
+        assert [block["type"] for block in accumulate(reply)["content"]] == ["text", "text"]
+        assert "thinking" not in reply.text
+
+
 async def test_a_block_after_a_stripped_block_is_numbered_right(tmp_path: Path) -> None:  # W-32, W-25
     supervisors: Mapping[str, Supervisor] = {"words": Finds(CANARY), "other": Finds("green hat")}
     policies = {
