@@ -41,6 +41,7 @@ class Call:
         size_bytes: size of the body as it came.
         stages: stages that are judged at all; a check may ask for one only.
         moderation: what the caller asked for in the `moderation` field.
+        unseen_history: the model sees older content that lives at the provider only.
     """
 
     id: str
@@ -61,6 +62,7 @@ class Call:
     size_bytes: int = 0
     stages: tuple[Stage, ...] = BOTH_STAGES
     moderation: FieldAsk | None = None
+    unseen_history: bool = False
 
     @property
     def output(self) -> StagePlan:
@@ -180,7 +182,7 @@ def to_record(call: Call, progress: Progress, kept: Kept) -> Record:
         policies=call.plan.policies,
         version=call.version,
         outcome=progress.outcome,
-        view=_view(progress, kept),
+        view=_view(call, progress, kept),
         verdicts=tuple(progress.verdicts),
         decisions=tuple(progress.decisions),
         upstream_call=UpstreamCall(
@@ -216,7 +218,7 @@ def _prescribed(call: Call) -> tuple[tuple[str, Stage], ...]:
     return tuple([pair for pair in call.plan.prescribed if pair[1] in call.stages])
 
 
-def _view(progress: Progress, kept: Kept) -> View:
+def _view(call: Call, progress: Progress, kept: Kept) -> View:
     number = chars = opaque = media = 0
     for segments in (progress.request, *progress.replies.values()):
         number += len(segments)
@@ -229,6 +231,7 @@ def _view(progress: Progress, kept: Kept) -> View:
         chars=chars,
         opaque=opaque,
         media=media,
+        unseen_history=call.unseen_history,
         input_hmac=kept.input_hmac,
         output_hmac=kept.output_hmac,
     )

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from proxy.config import Config, UpstreamConfig
-from proxy.plan import OPAQUE
+from proxy.plan import OPAQUE, UNSEEN
 from proxy.policy import Policy, StagePolicy
 from proxy.wire.adapter import EMBEDDINGS_ROUTE, INPUT_ONLY, MODERATIONS_ROUTE
 from supervisors.ask import judged_stages, stream_capability
@@ -58,8 +58,9 @@ def check_config(config: Config) -> list[Finding]:
 
 
 def _check_all(config: Config) -> Iterator[Finding]:
-    if OPAQUE in config.supervisors:
-        yield Finding("error", f"supervisors.{OPAQUE}", "this name is reserved for the built-in check of on_opaque")
+    for name in (OPAQUE, UNSEEN):
+        if name in config.supervisors:
+            yield Finding("error", f"supervisors.{name}", f"this name is reserved for the built-in check of on_{name}")
     if not config.policies:
         yield Finding("warning", "policies", "no policy: everything passes unjudged")
     for name, supervisor in config.supervisors.items():

@@ -180,7 +180,7 @@ class Line:
         call, progress = self._call, self._progress
         plan = call.plan.output
         try:
-            progress.replies = call.adapter.reply_segments(body, next_turn(progress.request))
+            progress.replies = call.adapter.reply_segments(body, next_turn(progress.request), call.body)
         except ValueError as error:
             if not plan.blocking:
                 return False
@@ -210,11 +210,12 @@ class Line:
         return await run_stage(plan, plan.blocking, exchange, self._open(plan))
 
     def _redact_choice(self, body: dict[str, Any], result: StageResult) -> StageResult:
-        spans = result.redactions
+        spans, plan = result.redactions, self._call.plan.output
+        json_content = self._call.adapter.notice(self._call.body, "").only_refusal
         try:
-            redact_body(body, spans, json_content=self._call.adapter.notice(self._call.body, "").only_refusal)
+            redact_body(body, spans, json_content=json_content, strip_signed=plan.on_signed == "strip")
         except RedactionImpossible:
-            return without_spans(self._call.plan.output, result)
+            return without_spans(plan, result)
         if result.choice is not None:
             self._call.adapter.mask_logprobs(body, result.choice, spans)
         return result

@@ -100,7 +100,8 @@ def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue, size_b
         raise invalid(f"{arrival.adapter.route} never streams; leave 'stream' out.", "stream")
     check_caps(body, arrival.adapter, catalogue.limits)
     asked = _asked(body, arrival.headers)
-    plan = plan_for(arrival, model, asked, catalogue)
+    unseen = arrival.adapter.unseen_history(body)
+    plan = plan_for(arrival, model, asked, catalogue, unseen=unseen)
     moderation = None
     if "moderation" in body and arrival.adapter.route in FIELD_ROUTES:
         moderation = take_field(body, catalogue.moderation)
@@ -117,6 +118,7 @@ def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue, size_b
         model=model,
         upstream=served.upstream,
         plan=plan,
+        unseen_history=unseen,
         version=catalogue.version,
         key_id=arrival.caller.key_id,
         task=read_task(arrival.headers, catalogue.tasks),
@@ -134,10 +136,12 @@ def arrive(adapter: Adapter, caller: Caller, headers: Mapping[str, str], record_
     return Arrival(record_id, request_id, adapter, caller, headers, time.time(), perf_counter())
 
 
-def plan_for(arrival: Arrival, model: str, asked: tuple[str, ...] | None, catalogue: Catalogue) -> Plan:
+def plan_for(
+    arrival: Arrival, model: str, asked: tuple[str, ...] | None, catalogue: Catalogue, *, unseen: bool = False
+) -> Plan:
     """Return the merged plan of this caller, model and route."""
     caller = arrival.caller
-    return catalogue.planner.plan(Request(model, caller.name, arrival.adapter.route, caller.tags, asked))
+    return catalogue.planner.plan(Request(model, caller.name, arrival.adapter.route, caller.tags, asked, unseen))
 
 
 def find_model(body: Mapping[str, Any], caller: Caller, models: Mapping[str, ModelConfig]) -> tuple[str, ModelConfig]:
@@ -164,7 +168,7 @@ def check_caps(body: Mapping[str, Any], adapter: Adapter, limits: LimitsConfig) 
         raise invalid(f"The request asks for {count} choices; at most {limits.max_choices} are allowed.", "n")
     if limits.max_tokens is None:
         return
-    for name in ("max_tokens", "max_completion_tokens"):
+    for name in ("max_tokens", "max_completion_tokens", "max_output_tokens"):
         wanted = body.get(name)
         if isinstance(wanted, int) and wanted > limits.max_tokens:
             raise invalid(f"{name!r} is {wanted}; at most {limits.max_tokens} tokens are allowed.", name)

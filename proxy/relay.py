@@ -82,6 +82,7 @@ class Relay:
         self._gates: dict[int, Gate] = {}
         self._noticed: set[int] = set()
         self._tail: list[bytes] = []
+        self._terminator = call.adapter.terminator
         self._ready: list[bytes] = []
         self._local = all(is_local(supervisor) for _, supervisor in self._plan.blocking)
         self._decided = never if self._plan.exhaustive else settled_by(self._plan)
@@ -150,7 +151,7 @@ class Relay:
     def _note(self, chunk: Chunk) -> None:
         progress = self._progress
         if chunk.usage is not None:
-            progress.usage = chunk.usage
+            progress.usage = {**(progress.usage or {}), **chunk.usage}
         if chunk.finish is not None and chunk.choice is not None and chunk.choice not in self._noticed:
             progress.finish_reasons[chunk.choice] = chunk.finish
             progress.filtered = progress.filtered or chunk.finish == "content_filter"
@@ -163,7 +164,9 @@ class Relay:
 
     async def _judge_chunk(self, chunk: Chunk) -> None:
         if chunk.choice is None:
-            if chunk.body is not None:  # comments and the terminator are ours to send
+            if chunk.last:
+                self._terminator = chunk.raw
+            elif chunk.body is not None:  # comments are ours to send
                 self._tail.append(chunk.raw)
             return
         gate = self._gates.get(chunk.choice)
@@ -259,7 +262,7 @@ class Relay:
         self.ended = True
         self._progress.terminator = "done"
         closing = b"" if self._judging.closing is None else self._judging.closing(self.results())
-        await self._write(closing + usage + self._call.adapter.terminator)
+        await self._write(closing + usage + self._terminator)
 
     async def abort(self, error: RequestError) -> None:
         """Judge what is held, release what is covered, and end with an error frame (S-23).

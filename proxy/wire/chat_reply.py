@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from proxy.wire.adapter import Head, Notice
+from proxy.wire.logprobs import keep_outside
 from proxy.wire.segments import as_list, as_object
 from supervisors.types import Span
 
@@ -94,18 +95,4 @@ def mask_logprobs(reply: dict[str, Any], choice: int, spans: Sequence[Span]) -> 
             if any(span.path.startswith(f"{path}/") for span in spans):
                 logprobs[name] = None
             elif own and logprobs.get(name) is not None:
-                logprobs[name] = _keep_outside(as_list(logprobs[name]) or [], own)
-
-
-def _keep_outside(tokens: Iterable[Any], spans: Sequence[tuple[int, int]]) -> list[Any] | None:
-    kept: list[Any] = []
-    offset = 0
-    for value in tokens:
-        entry = as_object(value) or {}
-        text = str(entry.get("token", ""))
-        if entry.get("bytes") not in (None, list(text.encode())):
-            return None
-        if not any(start < offset + len(text) and offset < end for start, end in spans):
-            kept.append(value)
-        offset += len(text)
-    return kept if offset >= max([end for _, end in spans], default=0) else None
+                logprobs[name] = keep_outside(as_list(logprobs[name]) or [], own)
