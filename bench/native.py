@@ -44,10 +44,11 @@ def build(name: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where one target takes requests: loopback port and path."""
+    """Where one target takes requests: loopback port, path, and header lines it wants beside the usual ones."""
 
     port: int
     path: str = "/v1/chat/completions"
+    headers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,9 @@ def _run(command: list[str], body: bytes, expect: str, addresses: Sequence[Addre
         file.flush()
         where = [part for address in addresses for part in (str(address.port), address.path)]
         full = pinned("tools", [str(build("load")), *command, file.name, expect, *where])
-        done = subprocess.run(full, capture_output=True, text=True, check=False, timeout=900)
+        extra = "".join([f"{line}\r\n" for line in dict.fromkeys(line for one in addresses for line in one.headers)])
+        settings = {"BENCH_HEADERS": extra}
+        done = subprocess.run(full, capture_output=True, text=True, check=False, timeout=900, env=settings)
     if done.returncode:
         msg = f"the load generator failed: {done.stderr[-300:]}"
         raise Invalid(msg)

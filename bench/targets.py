@@ -29,6 +29,8 @@ class Target:
         by_path: how the behaviour of the fake upstream is asked for: by the path, or by the name of the model.
         prefix: in front of such a path.
         warm_s: seconds of load before it is measured.
+        headers: header lines it wants.
+        journal: where our proxy keeps its records.
     """
 
     name: str
@@ -37,11 +39,13 @@ class Target:
     by_path: bool = False
     prefix: str = ""
     warm_s: float = 2.0
+    headers: tuple[str, ...] = ()
+    journal: Path | None = None
 
     def address(self, behaviour: str) -> Address:
         """Return where to send a request for this behaviour of the fake upstream."""
         options = f"{self.prefix}{BEHAVIOURS[behaviour]}" if self.by_path else ""
-        return Address(self.port, f"{options}{ROUTE}")
+        return Address(self.port, f"{options}{ROUTE}", self.headers)
 
 
 @contextmanager
@@ -59,8 +63,9 @@ def ours(
     """Run the proxy under test, one worker."""
     port = free_port()
     command = [sys.executable, "-m", "bench.serve", kind, "--port", str(port), "--upstream", str(upstream.port)]
-    with run([*command, "--journal", str(folder / f"{port}.sqlite3"), *options], port, folder) as process:
-        yield Target(name, port, process)
+    journal = folder / f"{port}.sqlite3"
+    with run([*command, "--journal", str(journal), *options], port, folder) as process:
+        yield Target(name, port, process, journal=journal)
 
 
 @contextmanager

@@ -86,12 +86,14 @@ def measure_once(
     )
 
 
-def measure(targets: Sequence[Target], upstream: Target, *, rounds: int, seconds: float) -> Mapping[str, Throughput]:
+def measure(
+    targets: Sequence[Target], upstream: Target, *, rounds: int, seconds: float, connections: int = CONNECTIONS
+) -> Mapping[str, Throughput]:
     """Warm every target up, then measure them in turns."""
     for target in targets:
         measure_once(target, upstream, seconds=target.warm_s)
     found: dict[str, list[Round]] = {target.name: [] for target in targets}
     for _ in range(rounds):
         for target in targets:
-            found[target.name].append(measure_once(target, upstream, seconds=seconds))
+            found[target.name].append(measure_once(target, upstream, seconds=seconds, connections=connections))
     return {name: Throughput(name, tuple(of)) for name, of in found.items()}

@@ -20,9 +20,10 @@ from typing import Any, Literal, cast
 import yaml
 from pydantic import ValidationError
 
+from evals.fingerprint import has_embedded, to_plain
 from evals.journal import JsonObject, sha256_json
 from evals.serving import serve
-from evals.statistics.jsonable import Json, to_json
+from evals.statistics.jsonable import Json
 from proxy.app import create_app
 from proxy.config import Config, KeyConfig, UpstreamConfig, parse_config
 from proxy.local import LocalSettings, find_weights, start_local
@@ -30,6 +31,7 @@ from proxy.plan import Plan, Planner, Request, StagePlan
 from proxy.policy import Policy, ScopePolicy, StagePolicy, UnknownPolicy
 from proxy.redact import RedactionImpossible, redact_body
 from proxy.stages import StageResult, conclude
+from supervisors.embedded.guard import shipped_weights
 from supervisors.errors import ConfigError, StoreError
 from supervisors.plugins import flatten_errors
 from supervisors.secret import Secret
@@ -130,15 +132,17 @@ def make_guard(name: str, config: Config, text: str = "") -> Guard:
 
 
 def _fingerprint(config: Config) -> JsonObject:
-    """Return what can change a verdict: policies, supervisors with their prompts and weights, limits, our version."""
-    dumped = cast("dict[str, Json]", config.model_dump(mode="json", include={"supervisors", "policies", "limits"}))
-    prompts = {name: _prints(supervisor) for name, supervisor in config.supervisors.items()}
-    return {**dumped, "prints": to_json(prompts), "version": version("guardrail-proxy")}
+    """Return what can change a verdict: policies, supervisors with what they have read, limits, our version.
 
-
-def _prints(supervisor: Supervisor) -> list[str]:
-    found: list[object] = [getattr(supervisor, name, None) for name in ("prompt_sha256", "fingerprint")]
-    return [value for value in found if isinstance(value, str)]
+    Not `config_version` of the proxy: that covers addresses and the journal, which are not part of an evaluation.
+    """
+    return {
+        "supervisors": to_plain(config.supervisors),
+        "policies": to_plain(config.policies),
+        "limits": to_plain(config.limits),
+        "weights": shipped_weights().header.weights_sha256 if has_embedded(config.supervisors) else None,
+        "version": version("guardrail-proxy"),
+    }
 
 
 @dataclass(frozen=True, slots=True)

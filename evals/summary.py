@@ -10,9 +10,11 @@ from statistics import median
 
 from evals.attempts import as_object
 from evals.bells.coherence import summarise_coherence
+from evals.cases import summarise_nessie
 from evals.client import number, objects
-from evals.folder import RunFolder, read_json, write_json
-from evals.journal import JsonObject, read_journal, sha256_json
+from evals.datasets.load import hash_file
+from evals.folder import RunFolder, write_json
+from evals.journal import JsonObject, read_journal
 from evals.ledger import Ledger, keep_ledger
 from evals.manifest import Manifest, read_manifest
 from evals.metrics import METRICS, Outcome, count_labels, measure, measure_by, warn_if_constant, warn_if_indiscriminate
@@ -73,17 +75,23 @@ def summarise(folder: RunFolder, run: Loaded) -> JsonObject:
             "sections": _sections(run, rows),
             "other_scorers": {name: _sections(run, other) for name, other in by_scorer.items() if name != first},
             "coherence": _coherence(run, rows),
+            "nessie": summarise_nessie(rows) if run.manifest.origin == "nessie" else None,
             "served_models": to_json(_served(rows)),
             "warnings": to_json(_warnings(run, rows)),
         },
         "effort": _effort(run, rows),
         "proof": {
-            "manifest_sha256": sha256_json(read_json(folder.manifest)),
+            "manifest_sha256": hash_file(folder.manifest),
             "plan_sha256": run.manifest.plan_sha256,
             "journal": {"lines": len(run.lines), "head": run.lines[-1]["sha256"] if run.lines else None},
-            "scores": {scores.scorer_id: {"lines": scores.lines, "head": scores.head} for scores in run.scores},
+            "scores": {scores.scorer_id: _proof_of(folder, scores) for scores in run.scores},
         },
     }
+
+
+def _proof_of(folder: RunFolder, scores: Scores) -> JsonObject:
+    manifest = folder.scores / scores.scorer_id / "manifest.json"
+    return {"lines": scores.lines, "head": scores.head, "manifest_sha256": hash_file(manifest)}
 
 
 def _coherence(run: Loaded, rows: Sequence[Row]) -> Json:
@@ -258,6 +266,8 @@ def _warnings(run: Loaded, rows: Sequence[Row]) -> list[str]:
             warnings.append(f"{target}: several models answered: {', '.join(served)}")
     for (dataset, target), group in group_rows(rows).items():
         warnings += [f"{dataset}, {target}: {line}" for line in _section_warnings(group)]
+    if any(trial.contamination == "unknown" for trial in run.plan):
+        warnings.append("what the guard was trained on is unknown")
     if run.manifest.labels.get("exhaustive") == "no":
         warnings.append("the policy is not exhaustive: verdicts after a certain block are missing (H-134)")
     return warnings
@@ -278,8 +288,6 @@ def _section_warnings(rows: Sequence[Row]) -> list[str]:
         for kind in ("trained_on", "sister", "overlap")
         if kinds[kind]
     ]
-    if kinds["unknown"]:
-        found.append("what the guard was trained on is unknown")
     return [line for line in found if line is not None]
 
 

@@ -44,7 +44,11 @@ class Check:
     detail: str = ""
 
     def __str__(self) -> str:
-        return f"ok      {self.name} {self.detail}".rstrip() if self.broken is None else f"BROKEN  {self.name}: {self.broken}"
+        return (
+            f"ok      {self.name} {self.detail}".rstrip()
+            if self.broken is None
+            else f"BROKEN  {self.name}: {self.broken}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,31 +129,28 @@ def _chain(facts: _Facts) -> Iterator[str]:
         yield f"the last line is incomplete ({torn} bytes); `evals resume` cuts it off"
 
 
+def _trials(facts: _Facts) -> list[JsonObject]:
+    return [line for line in facts.lines if line.get("type") == "trial"]
+
+
 def _covered(facts: _Facts) -> Iterator[str]:
-    planned = {trial.trial_key: trial for trial in facts.plan}
     counted = counting_lines(facts.lines)
     for trial in facts.plan:
         if trial.trial_key not in counted:
             yield f"{trial.item_id} ({trial.arm}, {trial.target}, repeat {trial.repeat}) has no line"
-    oks: Counter[str] = Counter()
-    for line in facts.lines:
-        if line.get("type") != "trial":
-            continue
-        key = str(line.get("trial_key"))
-        if key not in planned:
-            yield f"line {_number(line)}: trial {key[:12]} is not planned"
-        elif line.get("rendered_prompt_sha256") != (planned[key].prompt_sha256 or None):
+    planned = {trial.trial_key: trial for trial in facts.plan}
+    for line in _trials(facts):
+        known = planned.get(str(line.get("trial_key")))
+        if known is None:
+            yield f"line {_number(line)}: trial {str(line.get('trial_key'))[:12]} is not planned"
+        elif line.get("rendered_prompt_sha256") != (known.prompt_sha256 or None):
             yield f"line {_number(line)}: another prompt was sent than planned"
-        oks[key] += line.get("status") in ("ok", "skipped")
-    for key, count in oks.items():
-        if count > 1:
-            yield f"trial {key[:12]} was done {count} times"
+    done = Counter([str(line.get("trial_key")) for line in _trials(facts) if line.get("status") in ("ok", "skipped")])
+    yield from [f"trial {key[:12]} was done {count} times" for key, count in done.items() if count > 1]
 
 
 def _domains(facts: _Facts) -> Iterator[str]:
-    for line in facts.lines:
-        if line.get("type") != "trial":
-            continue
+    for line in _trials(facts):
         if line.get("status") not in _STATES or line.get("gate") not in _GATES:
             yield f"line {_number(line)}: status {line.get('status')!r} or gate {line.get('gate')!r}"
         for verdict in objects(line.get("verdicts")):
@@ -159,13 +160,9 @@ def _domains(facts: _Facts) -> Iterator[str]:
 
 
 def _records(facts: _Facts) -> Iterator[str]:
-    used: Counter[str] = Counter()
-    for line in facts.lines:
-        if line.get("type") == "trial" and line.get("record_id") is not None:
-            used[str(line["record_id"])] += 1
-    for record, count in used.items():
-        if count > 1:
-            yield f"record {record} belongs to {count} trials"
+    ids = [str(line["record_id"]) for line in _trials(facts) if line.get("record_id") is not None]
+    used = Counter(ids)
+    yield from [f"record {record} belongs to {count} trials" for record, count in used.items() if count > 1]
     journals = sorted(facts.folder.path.glob("proxy-*.sqlite3"))
     if not journals:
         return  # the proxy was not ours; its journal is elsewhere
@@ -179,8 +176,8 @@ def _records(facts: _Facts) -> Iterator[str]:
 
 def _texts(facts: _Facts) -> Iterator[str]:
     wanted: set[str] = set()
-    for line in facts.lines:
-        if line.get("type") == "trial" and line.get("status") == "ok":
+    for line in _trials(facts):
+        if line.get("status") == "ok":
             parts = [as_object(line.get(name)) for name in ("answer", "reasoning", "behind")]
             wanted |= {str(part["sha256"]) for part in parts if part.get("sha256")}
     hashed_only = bool(facts.manifest.options.get("hash_only"))
@@ -197,9 +194,7 @@ def _texts(facts: _Facts) -> Iterator[str]:
 
 
 def _scores(facts: _Facts) -> Iterator[str]:
-    expected = {
-        (one.planned.trial_key, one.of) for one in answers_of(facts.plan, counting_lines(facts.lines))
-    }
+    expected = {(one.planned.trial_key, one.of) for one in answers_of(facts.plan, counting_lines(facts.lines))}
     for path in sorted(facts.folder.scores.glob("*")):
         yield from _scorer(path, expected)
 
@@ -226,9 +221,9 @@ def _scorer(path: Path, expected: set[tuple[str, str]]) -> Iterator[str]:
 
 
 def _costs(facts: _Facts) -> Iterator[str]:
-    for line in facts.lines:
+    for line in _trials(facts):
         cost = line.get("cost_usd")
-        if line.get("type") == "trial" and cost is not None and (number(cost) is None or (number(cost) or 0) < 0):
+        if cost is not None and (number(cost) is None or (number(cost) or 0) < 0):
             yield f"line {_number(line)}: cost {cost!r}"
 
 
@@ -236,7 +231,9 @@ def _summary(facts: _Facts) -> Iterator[str]:
     if not facts.folder.summary.exists():
         yield "there is no summary.json; `evals report` makes it"
         return
-    made = json.dumps(summarise(facts.folder, load_run(facts.folder)), ensure_ascii=True, sort_keys=True, indent=1) + "\n"
+    made = (
+        json.dumps(summarise(facts.folder, load_run(facts.folder)), ensure_ascii=True, sort_keys=True, indent=1) + "\n"
+    )
     if facts.folder.summary.read_bytes() != made.encode("ascii"):
         yield "summary.json differs from the summary made again from the folder"
 

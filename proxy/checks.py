@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from fnmatch import fnmatchcase
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from proxy.config import Config, UpstreamConfig
@@ -12,8 +14,12 @@ from proxy.plan import OPAQUE, UNSEEN
 from proxy.policy import Policy, StagePolicy
 from supervisors.ask import judged_stages, stream_capability
 from supervisors.nesting import walk
+from supervisors.transport import check_base_url
 from supervisors.types import Stage, Supervisor
 from supervisors.vote import Vote, advise
+
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +47,7 @@ def check_config(config: Config) -> list[Finding]:
 
 
 def _check_all(config: Config) -> Iterator[Finding]:
-    for name in (OPAQUE, UNSEEN):
-        if name in config.supervisors:
-            yield Finding("error", f"supervisors.{name}", f"this name is reserved for the built-in check of on_{name}")
+    yield from _check_reserved(config)
     if not config.policies:
         yield Finding("warning", "policies", "no policy: everything passes unjudged")
     for name, supervisor in config.supervisors.items():
@@ -51,9 +55,77 @@ def _check_all(config: Config) -> Iterator[Finding]:
         yield from _check_recursion(name, supervisor, config)
     for name, policy in config.policies.items():
         yield from _check_policy(f"policies.{name}", policy, config.supervisors)
+    yield from _check_names(config)
+    yield from _check_attachments(config)
+    yield from _check_keys(config)
+    for name, upstream in config.upstreams.items():
+        if isinstance(upstream, UpstreamConfig):
+            yield from _check_upstream(f"upstreams.{name}", upstream)
     if not config.keys and config.server.host not in ("127.0.0.1", "::1", "localhost"):
         message = f"{config.server.host} is not loopback and no key is configured; add keys or listen on 127.0.0.1"
         yield Finding("error", "server.host", message)
+
+
+def _check_names(config: Config) -> Iterator[Finding]:
+    """Names appear in headers, in lists separated by commas, and in metrics."""
+    groups: dict[str, Iterable[str]] = {
+        "supervisors": config.supervisors,
+        "policies": config.policies,
+        "keys": config.keys,
+    }
+    for group, names in groups.items():
+        for name in names:
+            if not _NAME.fullmatch(name):
+                message = f"{name[:64]!r} must be made of letters, digits and . _ - only"
+                yield Finding("error", group, message)
+
+
+def _check_attachments(config: Config) -> Iterator[Finding]:
+    """A policy attached to a name that nobody has would silently never apply."""
+    models = config.served_models()
+    tags = {tag for key in config.keys.values() for tag in key.tags}
+    for name, policy in config.policies.items():
+        attach, path = policy.attach, f"policies.{name}.attach"
+        if "*" not in models:
+            yield from _check_matches(f"{path}.models", attach.models, models)
+        yield from _check_matches(f"{path}.keys", attach.keys, config.keys)
+        yield from _check_matches(f"{path}.tags", attach.tags, tags)
+    for name, key in config.keys.items():
+        if "*" not in models:
+            yield from _check_matches(f"keys.{name}.models", key.models, models)
+
+
+def _check_matches(path: str, patterns: Iterable[str], names: Collection[str]) -> Iterator[Finding]:
+    for pattern in patterns:
+        if pattern != "*" and not any(fnmatchcase(name, pattern) for name in names):
+            known = ", ".join(sorted(names)) or "none"
+            yield Finding("error", path, f"{pattern!r} matches nothing; known: {known}")
+
+
+def _check_keys(config: Config) -> Iterator[Finding]:
+    owners: dict[str, str] = {}
+    for name, key in config.keys.items():
+        other = owners.setdefault(key.digest, name)
+        if other != name:
+            yield Finding("error", f"keys.{name}", f"this is the same key as keys.{other}")
+
+
+def _check_upstream(path: str, upstream: UpstreamConfig) -> Iterator[Finding]:
+    if upstream.base_url is None:
+        if upstream.vendor == "openai":
+            message = "an upstream that speaks OpenAI's protocol needs a base URL, as in http://127.0.0.1:8080/v1"
+            yield Finding("error", f"{path}.base_url", message)
+        return
+    try:
+        check_base_url(upstream.base_url, allow_link_local=upstream.allow_link_local)
+    except ValueError as error:
+        yield Finding("error", f"{path}.base_url", str(error))
+
+
+def _check_reserved(config: Config) -> Iterator[Finding]:
+    for name in (OPAQUE, UNSEEN):
+        if name in config.supervisors:
+            yield Finding("error", f"supervisors.{name}", f"this name is reserved for the built-in check of on_{name}")
 
 
 def _check_panels(name: str, supervisor: Supervisor) -> Iterator[Finding]:
@@ -78,6 +150,10 @@ def _check_recursion(name: str, supervisor: Supervisor, config: Config) -> Itera
 
 
 def _check_policy(path: str, policy: Policy, supervisors: Mapping[str, Supervisor]) -> Iterator[Finding]:
+    for word in _PLACEHOLDER.findall(policy.on_block.message):
+        if word not in ("policy", "request_id"):
+            message = f"unknown placeholder {{{word}}}; known: {{policy}}, {{request_id}}"
+            yield Finding("error", f"{path}.on_block.message", message)
     if not any((policy.input.forced, policy.input.optional, policy.output.forced, policy.output.optional)):
         yield Finding("warning", path, "an empty policy lets everything through")
     if policy.input.mode == "parallel" and policy.input.unsafe_action == "redact":
@@ -96,14 +172,34 @@ def _check_stage(
         if stage not in judged_stages(supervisor):
             served = " and ".join(sorted(judged_stages(supervisor)))
             yield Finding("error", path, f"{name} judges {served} only and cannot serve the {stage} stage")
-        own: float | None = getattr(supervisor, "timeout_s", None)
-        if own is not None and own > settings.timeout_s:
-            message = f"{name} may take {own:g} s but the stage ends after {settings.timeout_s:g} s"
-            yield Finding("error", f"{path}.timeout_s", message)
+        for full, part in walk(name, supervisor):
+            own: float | None = getattr(part, "timeout_s", None)
+            if own is not None and own > settings.timeout_s:
+                message = f"{full} may take {own:g} s but the stage ends after {settings.timeout_s:g} s"
+                yield Finding("error", f"{path}.timeout_s", message)
+    if settings.opt_out and not settings.default_on:
+        yield Finding("warning", f"{path}.opt_out", "there is nothing to leave out without default_on")
     if settings.mode == "shadow":
         return
+    yield from _check_coverage(path, settings, supervisors)
     if settings.forced and settings.unknown_policy.default == "log":
         yield Finding("warning", f"{path}.on_unknown", "a failed supervisor lets the exchange pass (on_unknown: log)")
+
+
+def _check_coverage(path: str, settings: StagePolicy, supervisors: Mapping[str, Supervisor]) -> Iterator[Finding]:
+    """Say what no enforcing supervisor judges (G-04)."""
+    for name in settings.forced:
+        for full, part in walk(name, supervisors[name]):
+            for option, whole in (("turns", "all"), ("roles", None), ("kinds", None)):
+                value: object = getattr(part, option, whole)
+                if value != whole:
+                    yield Finding("warning", f"supervisors.{full}.{option}", f"coverage gap: only {value} is judged")
+    parts = [part for name in settings.forced for _, part in walk(name, supervisors[name]) if hasattr(part, "scopes")]
+    judged: set[str] = {scope for part in parts for scope in getattr(part, "scopes", ())}
+    missing = sorted({"conversation", "system", "tool_def"} - judged)
+    if path.endswith(".input") and parts and len(parts) == len(settings.forced) and missing:
+        message = f"coverage gap: no forced supervisor judges the scope {' or '.join(missing)} by itself"
+        yield Finding("warning", path, message)
 
 
 def _check_streams(path: str, policy: Policy, supervisors: Mapping[str, Supervisor]) -> Iterator[Finding]:

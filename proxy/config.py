@@ -5,11 +5,15 @@ This is the only module of the proxy that reads the environment, and it reads on
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, Self, cast
+from typing import Annotated, Any, Final, Literal, Self, cast
 
 import orjson
 import yaml
@@ -154,7 +158,7 @@ class Config(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     server: ServerConfig = ServerConfig()
-    upstreams: dict[str, UpstreamConfig | LocalUpstreamConfig]
+    upstreams: dict[str, Annotated[UpstreamConfig | LocalUpstreamConfig, Field(discriminator="use")]]
     models: dict[str, ModelConfig] = {}
     keys: dict[str, KeyConfig] = {}
     supervisors: dict[str, SupervisorEntry] = {}
@@ -177,16 +181,20 @@ class Config(BaseModel):
         if not self.upstreams:
             msg = "at least one upstream is needed, for example upstreams: {main: {base_url: http://127.0.0.1:8000/v1}}"
             raise ValueError(msg)
-        for name, model in self.models.items():
-            if model.upstream not in self.upstreams:
-                msg = f"models.{name}.upstream: unknown upstream {model.upstream!r}; known: {_names(self.upstreams)}"
-                raise ValueError(msg)
-        for name, policy in self.policies.items():
-            for stage in (policy.input, policy.output):
-                for supervisor in (*stage.forced, *stage.optional):
-                    if supervisor not in self.supervisors:
-                        msg = f"policies.{name}: unknown supervisor {supervisor!r}; known: {_names(self.supervisors)}"
-                        raise ValueError(msg)
+        problems = [
+            f"models.{name}.upstream: unknown upstream {model.upstream!r}; known: {_names(self.upstreams)}"
+            for name, model in self.models.items()
+            if model.upstream not in self.upstreams
+        ]
+        problems += [
+            f"policies.{name}.{place}: unknown supervisor {supervisor!r}; known: {_names(self.supervisors)}"
+            for name, policy in self.policies.items()
+            for place, names in policy.named()
+            for supervisor in names
+            if supervisor not in self.supervisors
+        ]
+        if problems:
+            raise ValueError("\n".join(problems))
         return self
 
     def served_models(self) -> Mapping[str, ModelConfig]:
@@ -217,6 +225,10 @@ def canonical_config(config: Config) -> bytes:
     return orjson.dumps({"config": dumped, "files": prints}, option=orjson.OPT_SORT_KEYS)
 
 
+_KIND: Final = re.compile(r"^(upstreams\.[^.]+)\.(?:http|local)(?=\.|$)")
+"""The kind of an upstream stands in the path of its errors, but not in the file."""
+
+
 def load_config(path: Path, environ: Mapping[str, str] | None = None) -> Config:
     """Read, resolve and validate one file.
 
@@ -232,61 +244,96 @@ def load_config(path: Path, environ: Mapping[str, str] | None = None) -> Config:
     except OSError as error:
         msg = f"cannot read {path}: {error.strerror or error}"
         raise ConfigError(msg) from error
+    except UnicodeDecodeError as error:
+        msg = f"{path} is not UTF-8: byte {error.start} cannot be read"
+        raise ConfigError(msg) from error
     return parse_config(text, environ, path.parent)
 
 
 def parse_config(text: str, environ: Mapping[str, str] | None = None, folder: Path = Path()) -> Config:
     """Validate the text of a config file; see `load_config`."""
-    try:
-        raw: object = yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a SafeLoader that also refuses duplicates
-    except yaml.YAMLError as error:
-        msg = f"not valid YAML: {' '.join(str(error).split())}"
-        raise ConfigError(msg) from error
+    raw = _read_text(text)
     if not isinstance(raw, dict):
         msg = "the file must hold a mapping with at least 'upstreams'"
         raise ConfigError(msg)
     tree = cast("dict[str, Any]", raw)
     expand_short_form(tree)
     inline_references(tree)
-    resolved = _resolve(tree, os.environ if environ is None else environ, folder, "")  # noqa: TID251 - the one reader
+    source = _Source(os.environ if environ is None else environ, folder, [])  # noqa: TID251 - the one reader
+    resolved = source.resolve(tree, "")
+    if source.missing:
+        raise MissingError("\n".join(source.missing))
     try:
         return Config.model_validate(resolved)
     except ValidationError as error:
-        problems = [f"{where}: {message}" if where else message for where, message in flatten_errors(error)]
+        found = [(_KIND.sub(r"\1", where), message) for where, message in flatten_errors(error)]
+        problems = [f"{where}: {message}" if where else message for where, message in found]
         raise ConfigError("\n".join(problems)) from error
 
 
-def _resolve(value: Any, environ: Mapping[str, str], folder: Path, path: str) -> Any:
-    items = as_list(value)
-    if items is not None:
-        return [_resolve(item, environ, folder, f"{path}.{i}") for i, item in enumerate(items)]
-    if not isinstance(value, dict):
-        return value
-    mapping = cast("dict[str, Any]", value)
-    if len(mapping) == 1:
-        (kind, name), *_ = mapping.items()
-        if kind == "env" and isinstance(name, str):
-            return _read_env(name, environ, path)
-        if kind == "file" and isinstance(name, str):
-            return _read_file(name, folder, path)
-    return {
-        key: _resolve(item, environ, folder, f"{path}.{key}" if path else str(key)) for key, item in mapping.items()
-    }
-
-
-def _read_env(name: str, environ: Mapping[str, str], path: str) -> Secret:
-    if not environ.get(name):
-        msg = f"the environment variable {name} is not set"
-        raise MissingError(msg, path)
-    return Secret(f"env:{name}", environ[name])
-
-
-def _read_file(name: str, folder: Path, path: str) -> Secret:
+def _read_text(text: str) -> object:
+    if text.lstrip().startswith("{"):
+        try:
+            parsed: object = json.loads(text, object_pairs_hook=_refuse_repeats)
+        except json.JSONDecodeError:
+            pass  # YAML may begin with a brace too
+        else:
+            return parsed
     try:
-        return Secret(f"file:{name}", (folder / name).read_text("utf-8").strip())
-    except OSError as error:
-        msg = f"cannot read the secret file {name}: {error.strerror or error}"
-        raise MissingError(msg, path) from error
+        return yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a SafeLoader that also refuses duplicates
+    except yaml.YAMLError as error:
+        msg = f"not valid YAML: {' '.join(str(error).split())}"
+        raise ConfigError(msg) from error
+
+
+def _refuse_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        repeated = next(key for key, count in Counter([key for key, _ in pairs]).items() if count > 1)
+        msg = f"not valid: the key {repeated!r} occurs twice"
+        raise ConfigError(msg)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where secrets come from, and what was not there."""
+
+    environ: Mapping[str, str]
+    folder: Path
+    missing: list[str]
+
+    def resolve(self, value: Any, path: str) -> Any:
+        items = as_list(value)
+        if items is not None:
+            return [self.resolve(item, f"{path}.{i}") for i, item in enumerate(items)]
+        if not isinstance(value, dict):
+            return value
+        mapping = cast("dict[str, Any]", value)
+        if len(mapping) == 1:
+            (kind, name), *_ = mapping.items()
+            if kind == "env" and isinstance(name, str):
+                return self._read_env(name, path)
+            if kind == "file" and isinstance(name, str):
+                return self._read_file(name, path)
+        return {key: self.resolve(item, f"{path}.{key}" if path else str(key)) for key, item in mapping.items()}
+
+    def _read_env(self, name: str, path: str) -> Secret | None:
+        if not self.environ.get(name):
+            self.missing.append(f"{path}: the environment variable {name} is not set")
+            return None
+        return Secret(f"env:{name}", self.environ[name])
+
+    def _read_file(self, name: str, path: str) -> Secret | None:
+        try:
+            text = (self.folder / name).read_text("utf-8").strip()
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "it is not a text file"
+            self.missing.append(f"{path}: cannot read the secret file {name}: {reason}")
+            return None
+        if not text:
+            self.missing.append(f"{path}: the secret file {name} is empty")
+        return Secret(f"file:{name}", text)
 
 
 class _StrictLoader(yaml.SafeLoader):
@@ -298,6 +345,8 @@ def _construct_mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[An
     mapping: dict[Any, Any] = {}
     for key_node, value_node in node.value:
         key: Any = construct(key_node, deep=True)
+        if not isinstance(key, Hashable):
+            raise yaml.MarkedYAMLError(problem="a key must be a word", problem_mark=key_node.start_mark)
         if key in mapping:
             problem = f"the key {key!r} occurs twice"
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=key_node.start_mark)

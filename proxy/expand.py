@@ -35,8 +35,15 @@ def _expand_stage(tree: dict[str, Any], stage: str, value: Any) -> Any:
         msg = "'supervisors' maps names to supervisors"
         raise ConfigError(msg, f"{stage}.supervisors")
     named = cast("dict[str, Any]", inline)
-    tree.setdefault("supervisors", {}).update(named)
-    options["forced"] = [*options.get("forced", ()), *named]
+    shared = tree.setdefault("supervisors", {})
+    forced = options.get("forced", [])
+    if not isinstance(shared, dict) or not isinstance(forced, list):
+        return cast("Any", value)  # the schema says what is wrong with them
+    for name, entry in named.items():
+        if shared.setdefault(name, entry) != entry:  # pyright: ignore[reportUnknownMemberType] # YAML
+            msg = f"the name {name!r} stands for two different supervisors"
+            raise ConfigError(msg, f"{stage}.supervisors.{name}")
+    options["forced"] = [*(as_list(forced) or []), *named]
     return options
 
 
@@ -80,6 +87,6 @@ def _follow(member: Any, entries: Mapping[str, Any], seen: tuple[str, ...]) -> A
         msg = f"a supervisor cannot contain itself: {' > '.join((*seen, member))}"
         raise ConfigError(msg, path)
     if member not in entries:
-        msg = f"unknown supervisor {member!r}; known: {', '.join(sorted(entries))}"
+        msg = f"unknown supervisor {member!r}; known: {', '.join(sorted(map(str, entries)))}"
         raise ConfigError(msg, path)
     return _inline(entries[member], entries, (*seen, member))

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from proxy.plan import StagePlan
 from supervisors.ask import stream_capability
-from supervisors.types import Cause, Segment, Supervisor, Verdict
+from supervisors.types import Cause, Label, Segment, Supervisor, Verdict
 
 Group = Literal["window", "growth", "final"]
 
@@ -67,11 +67,14 @@ def shift_spans(verdict: Verdict, offsets: Mapping[str, int]) -> Verdict:
     return replace(verdict, spans=tuple(moved))
 
 
+_SAFE = Label.SAFE
 _STRENGTH: Final = {"safe": 1, "unknown": 2, "unsafe": 3}
 
 
 def join_passes(before: Verdict | None, now: Verdict) -> Verdict:
     """Combine the verdicts of two passes: unsafe over unknown over safe; skipped adds nothing."""
+    if before is not None and before.label is _SAFE and now.label is _SAFE:
+        return before if now.score is None else now
     if before is None or before.cause is Cause.SKIPPED:
         return now
     if now.cause is Cause.SKIPPED:

@@ -27,7 +27,9 @@ from supervisors.types import Cause, Scope, Stage, Supervisor
 _UNSAFE_ORDER: Sequence[OnUnsafe] = ("log", "redact", "block")
 _MODE_ORDER: Sequence[Mode] = ("shadow", "parallel", "blocking")
 _STREAM_ORDER: Sequence[StreamMode] = ("observe", "window", "sentence", "hold")
-_DEFAULT_SCOPES: Mapping[Scope, OnUnsafe] = {"tool_def": "log"}
+_SCOPES: Sequence[Scope] = ("conversation", "system", "tool_def")
+_LONGEST_NAME = 256
+"""Characters of a model name that a plan is kept for: names come from callers."""
 
 OPAQUE = "opaque"
 """Reserved name of the built-in check behind `on_opaque: block`."""
@@ -131,6 +133,7 @@ class Planner:
         self, policies: Mapping[str, Policy], supervisors: Mapping[str, Supervisor], max_cached: int = 4096
     ) -> None:
         self._policies = policies
+        self._names = sorted(policies)
         self._supervisors = supervisors
         self._cache: dict[Request, Plan] = {}
         self._max_cached = max_cached
@@ -144,6 +147,8 @@ class Planner:
         found = self._cache.get(request)
         if found is None:
             found = self._build(request)
+            if len(request.model) > _LONGEST_NAME:
+                return found
             if len(self._cache) >= self._max_cached:
                 self._cache.clear()
             self._cache[request] = found
@@ -173,7 +178,8 @@ class Planner:
         return tuple([(name, tuple(sorted(stages)), optional) for name, (stages, optional) in sorted(found.items())])
 
     def _matching(self, request: Request) -> list[tuple[str, Policy]]:
-        return [(name, policy) for name, policy in self._policies.items() if matches(policy.attach, request)]
+        """Return the policies in the order of their names, so that their order in the file changes nothing (G-16)."""
+        return [(name, self._policies[name]) for name in self._names if matches(self._policies[name].attach, request)]
 
     def _build(self, request: Request) -> Plan:
         matching = self._matching(request)
@@ -206,8 +212,10 @@ class Planner:
         modes: dict[str, Mode] = {
             s: strictest(_MODE_ORDER, (policy.mode for _, policy in held)) for s, held in holders.items()
         }
-        active = [(name, policy) for name, policy, supervisors in chosen if supervisors]
-        outputs = [policy for _, policy in active if isinstance(policy, OutputPolicy)]
+        active = [policy for _, policy, supervisors in chosen if supervisors]
+        # A shadow policy must not change what the others do to a reply.
+        active = [policy for policy in active if policy.mode != "shadow"] or active
+        outputs = [policy for policy in active if isinstance(policy, OutputPolicy)]
         return StagePlan(
             stage=stage,
             blocking=self._named(modes, "blocking") if stage == "input" else self._named(modes, "blocking", "parallel"),
@@ -215,8 +223,8 @@ class Planner:
             shadow=self._named(modes, "shadow"),
             rules={s: _merge_rule(s, held, enforce=modes[s] != "shadow") for s, held in holders.items()},
             policies=tuple([(name, supervisors) for name, _, supervisors in chosen if supervisors]),
-            timeout_s=min([policy.timeout_s for _, policy in active], default=30.0),
-            exhaustive=any(policy.exhaustive for _, policy in active),
+            timeout_s=min([policy.timeout_s for policy in active], default=30.0),
+            exhaustive=any(policy.exhaustive for policy in active),
             stream=_merge_streams([policy.stream for policy in outputs]),
             block_scope="response" if any(p.block_scope == "response" for p in outputs) else "choice",
         )
@@ -291,23 +299,28 @@ def strictest(order: Sequence[_Word], values: Iterable[_Word]) -> _Word:
 
 def _merge_rule(supervisor: str, held: Sequence[tuple[str, StagePolicy]], *, enforce: bool) -> Rule:
     policies = [policy for _, policy in held]
+    on_unsafe: OnUnsafe = strictest(_UNSAFE_ORDER, (policy.unsafe_action for policy in policies))
     scopes: dict[Scope, OnUnsafe] = {}
-    for scope in ("system", "tool_def"):
-        words: list[OnUnsafe] = [policy.scopes[scope].on_unsafe for policy in policies if scope in policy.scopes]
-        default = _DEFAULT_SCOPES.get(scope)
-        if words:
-            action: OnUnsafe = strictest(_UNSAFE_ORDER, words)
+    for scope in _SCOPES:
+        action: OnUnsafe = strictest(_UNSAFE_ORDER, (_scope_action(policy, scope) for policy in policies))
+        if action != on_unsafe:
             scopes[scope] = action
-        elif default is not None:
-            scopes[scope] = default
     return Rule(
         supervisor=supervisor,
-        on_unsafe=strictest(_UNSAFE_ORDER, (policy.unsafe_action for policy in policies)),
+        on_unsafe=on_unsafe,
         on_unknown=_merge_unknown([policy.unknown_policy for policy in policies]),
         on_scope=scopes,
         enforce=enforce,
         policies=tuple([name for name, _ in held]),
     )
+
+
+def _scope_action(policy: StagePolicy, scope: Scope) -> OnUnsafe:
+    """Return what a policy does about a finding in a scope: as the stage, but tool definitions are logged (G-04)."""
+    own = policy.scopes.get(scope)
+    if own is not None:
+        return own.on_unsafe
+    return "log" if scope == "tool_def" else policy.unsafe_action
 
 
 def _merge_unknown(policies: Sequence[UnknownPolicy]) -> UnknownPolicy:
@@ -339,11 +352,15 @@ def _merge_streams(streams: Sequence[StreamPolicy]) -> StreamPolicy:
     )
 
 
+def _is_default(message: str) -> bool:
+    return message == BlockPolicy().message
+
+
 def _merge_blocks(blocks: Sequence[BlockPolicy]) -> BlockPolicy:
     if not blocks:
         return BlockPolicy()
     return BlockPolicy(
         input=strictest(("refusal", "error"), (block.input for block in blocks)),
         output=strictest(("refusal", "error"), (block.output for block in blocks)),
-        message=blocks[0].message,
+        message=min((block.message for block in blocks), key=_is_default),
     )

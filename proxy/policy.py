@@ -145,6 +145,15 @@ class Policy(BaseModel):
     output: OutputPolicy = OutputPolicy()
     on_block: BlockPolicy = BlockPolicy()
 
+    def named(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Return the supervisors named, by the setting that names them."""
+        stages: list[tuple[str, StagePolicy]] = [("input", self.input), ("output", self.output)]
+        return [
+            (f"{stage}.{how}", names)
+            for stage, settings in stages
+            for how, names in (("forced", settings.forced), ("optional", settings.optional))
+        ]
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -211,7 +220,7 @@ _RANK: Mapping[Action, int] = {"pass": 0, "flag": 1, "redact": 2, "block": 3}
 
 def judge_verdict(rule: Rule, verdict: Verdict) -> tuple[Action, Reason | None]:
     """Return what one verdict alone would lead to under its rule."""
-    if verdict.label is Label.SAFE or verdict.cause is Cause.SKIPPED:
+    if verdict.label is _SAFE or verdict.cause is Cause.SKIPPED:
         return "pass", None
     if verdict.cause is not None:
         return ("block" if rule.on_unknown.action(verdict.cause) == "block" else "flag"), "unknown"

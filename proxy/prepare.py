@@ -173,4 +173,6 @@ def _asked(body: dict[str, Any], headers: Mapping[str, str]) -> tuple[str, ...] 
     if header is None:
         return in_body
     names = [name.strip() for name in header.split(",") if name.strip()]
+    if not names:  # an empty header adds nothing; it is no way to leave something out
+        return in_body
     return tuple(dict.fromkeys([*(in_body or ()), *names]))

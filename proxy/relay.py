@@ -20,7 +20,7 @@ from proxy.wire.adapter import Chunk, Frames
 from proxy.wire.errors import RequestError
 from proxy.wire.segments import next_turn
 from proxy.wire.sse import COMMENT, SseParser
-from supervisors.ask import ask_all
+from supervisors.ask import ask_all, is_local
 from supervisors.types import Assessment, Context, Exchange, Segment
 
 
@@ -80,6 +80,9 @@ class Relay:
         self._gates: dict[int, Gate] = {}
         self._noticed: set[int] = set()
         self._tail: list[bytes] = []
+        self._ready: list[bytes] = []
+        self._local = all(is_local(supervisor) for _, supervisor in self._plan.blocking)
+        self._decided = never if self._plan.exhaustive else settled_by(self._plan)
         self._broken = False
         self._held_since: float | None = None
         self._last_write = perf_counter()
@@ -128,19 +131,17 @@ class Relay:
             waiting = perf_counter()
 
     async def _feed(self, chunks: Sequence[Chunk]) -> None:
-        plain: list[bytes] = []
         for chunk in chunks:
             self._note(chunk)
             if self._broken:
                 break
             if not self._plan.blocking:
-                plain.append(self._frames.forward(chunk))
+                self._ready.append(self._frames.forward(chunk))
             else:
                 await self._judge_chunk(chunk)
             if self.ended:
                 return
-        if plain:
-            await self._write(b"".join(plain))
+        await self._flush()
         if self._broken:
             await self.abort(RequestError(502, "upstream_error", "The model server reported an error in its stream."))
 
@@ -183,7 +184,8 @@ class Relay:
         elif passes or gate.judged or self._plan.stream.mode == "observe":
             released = gate.release()
             if released:
-                await self._write_released(b"".join(released))
+                self._note_release()
+                self._ready += released
 
     async def _ask(self, choice: int, asked: Pass) -> Sequence[Assessment]:
         if not asked.segments and not asked.complete:
@@ -197,15 +199,17 @@ class Relay:
             choice,
             complete=asked.complete,
         )
+        if not self._local:
+            await self._flush()  # what is covered does not wait for the next verdict
         context = self._judging.open_context(self._plan)
-        decided = never if self._plan.exhaustive else settled_by(self._plan)
-        return await ask_all(asked.named, exchange, context, decided)
+        return await ask_all(asked.named, exchange, context, self._decided)
 
     async def _block(self, choice: int, gate: Gate) -> None:
         block = gate.block
         if block is None or choice in self._noticed:
             return
         self._noticed.add(choice)
+        await self._flush()
         self._progress.outcome = "unavailable" if is_failure(block.reason, block.cause) else "blocked_output"
         error = block_error(
             self._call, "output", block.reason, block.cause, self._categories(choice, gate), self._judging.expose
@@ -267,18 +271,26 @@ class Relay:
 
     async def _fail(self, error: RequestError) -> None:
         self.ended = True
+        await self._flush()
         if not self._out.started:
             raise error
         self._progress.terminator = "error"
         await self._write(self._frames.error(error))
 
-    async def _write_released(self, data: bytes) -> None:
+    def _note_release(self) -> None:
         if self._held_since is not None:
             self._progress.holdback_s = max(self._progress.holdback_s, perf_counter() - self._held_since)
             self._held_since = None
-        await self._write(data)
+
+    async def _flush(self) -> None:
+        """Send what was released since the last write: frames that came together leave together."""
+        if self._ready:
+            await self._write(b"")
 
     async def _write(self, data: bytes) -> None:
+        if self._ready:
+            data = b"".join([*self._ready, data])
+            self._ready.clear()
         if data:
             await self._out.write(data)
             self._last_write = perf_counter()

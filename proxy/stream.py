@@ -18,10 +18,11 @@ from proxy.policy import Reason, judge_verdict
 from proxy.redact import Mark, RedactionImpossible, mask_arguments, merge_spans
 from proxy.wire.adapter import Chunk, Frames, Piece
 from proxy.wire.segments import SegmentList
-from supervisors.types import Assessment, Cause, Media, Segment, Span, Supervisor, Verdict, unknown
+from supervisors.types import Assessment, Cause, Label, Media, Segment, Span, Supervisor, Verdict, unknown
 
 _SENTENCE_CHARS: Final = 1000
 _OVERLAP_CHARS: Final = 256
+_SAFE, _SKIPPED = Label.SAFE, Cause.SKIPPED
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,12 +265,15 @@ class Gate:
         """Take the verdicts of one pass: block, mark for redaction, or give credit."""
         for assessment in found:
             running = self._running[assessment.supervisor]
-            verdict = shift_spans(assessment.verdict, asked.offsets)
+            verdict = assessment.verdict
+            if verdict.spans:
+                verdict = shift_spans(verdict, asked.offsets)
             running.verdict = join_passes(running.verdict, verdict)
             running.seconds += assessment.seconds
-            running.passes += assessment.passes if verdict.cause is not Cause.SKIPPED else 0
+            running.passes += assessment.passes if verdict.cause is not _SKIPPED else 0
             running.chars += assessment.chars_judged
-            self._act(assessment.supervisor, verdict)
+            if verdict.label is not _SAFE:
+                self._act(assessment.supervisor, verdict)
 
     def _act(self, name: str, verdict: Verdict) -> None:
         if self._mode == "observe" or self.block is not None:

@@ -9,6 +9,7 @@
  * of requests. `open`: requests leave at fixed times whatever happens, RATE a second to each target, the targets taking
  * turns, so that the same instant is measured on all of them. `streams`: all connections read one stream each, ROUNDS
  * times; every chunk carries "@" and the nanosecond it was sent at by the fake upstream.
+ * BENCH_HEADERS in the environment holds further header lines, each with its line end.
  * EXPECT is text that must stand in every reply. Prints one JSON object; any failed request is counted in "failed".
  */
 #define _GNU_SOURCE
@@ -284,11 +285,12 @@ static void run_open(double seconds, double rate) {
 static void add_target(const char *port, const char *path, const char *body, size_t body_len) {
     Target *t = &targets[target_count++];
     t->port = atoi(port);
-    t->request = malloc(body_len + 1024);
-    int n = snprintf(t->request, 1024,
+    const char *extra = getenv("BENCH_HEADERS");
+    t->request = malloc(body_len + 8192);
+    int n = snprintf(t->request, 8192,
         "POST %s HTTP/1.1\r\nhost: 127.0.0.1:%s\r\ncontent-type: application/json\r\naccept: */*\r\n"
-        "authorization: Bearer sk-bench-0000000000000000000000000000\r\nuser-agent: bench\r\n"
-        "content-length: %zu\r\n\r\n", path, port, body_len);
+        "authorization: Bearer sk-bench-0000000000000000000000000000\r\nuser-agent: bench\r\n%s"
+        "content-length: %zu\r\n\r\n", path, port, extra ? extra : "", body_len);
     memcpy(t->request + n, body, body_len);
     t->request_len = (size_t)n + body_len;
 }

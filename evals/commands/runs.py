@@ -92,9 +92,7 @@ def run_show(args: argparse.Namespace, out: Output) -> int:
 def _describe(folder: RunFolder, run: Loaded, key: str, *, with_text: bool) -> JsonObject:
     row = next(row for row in join(run.plan, run.counted, None) if row.planned.trial_key == key)
     label, cause = policy_verdict(row)
-    scores: JsonObject = {
-        scores.scorer_id: to_json(scores.by_key.get((key, "answer"))) for scores in run.scores
-    }
+    scores: JsonObject = {scores.scorer_id: to_json(scores.by_key.get((key, "answer"))) for scores in run.scores}
     described: JsonObject = {
         "planned": to_json(row.planned),
         "line": row.fields,
@@ -114,7 +112,8 @@ def _lines(one: JsonObject) -> list[str]:
     lines = [
         f"{planned['item_id']}",
         f"  truth {planned['truth']}, arm {planned['arm']}, target {planned['target']}, repeat {planned['repeat']}",
-        f"  status {line.get('status')}, cause {line.get('cause')}, gate {line.get('gate')}, record {line.get('record_id')}",
+        f"  status {line.get('status')}, cause {line.get('cause')}, gate {line.get('gate')}",
+        f"  record {line.get('record_id')}",
         f"  policy says {policy['label']}{_because(policy['cause'])}",
     ]
     lines += [

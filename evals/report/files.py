@@ -1,24 +1,34 @@
-"""The files of a report, made from the summary alone (H-174, H-182)."""
+"""The files of a report, made from the summary alone, the same bytes each time (H-174, H-182)."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from evals.attempts import as_object
-from evals.folder import RunFolder, make_folder, write_file
+from evals.cases import nessie_rows
+from evals.folder import RunFolder, make_folder, to_lines, write_file
 from evals.journal import JsonObject
+from evals.manifest import read_manifest
 from evals.report.coherence import coherence_tables
-from evals.report.table import results_table
+from evals.report.html import page_figures, to_page
+from evals.report.table import layout, results_table
+from evals.rows import failing_items, join, policy_verdict
+from evals.statistics.jsonable import to_json
+from evals.summary import load_run
 
 
 def all_tables(summary: JsonObject) -> list[str]:
     """Return every table of a run as lines."""
-    coherence = as_object(as_object(summary["results"]).get("coherence"))
+    results = as_object(summary["results"])
+    if results.get("nessie") is not None:
+        header = ("target", "rule", "arm", "suite", "helpful", "harmful", "SH")
+        return [*layout(header, list(nessie_rows(summary))), "", "own wording: not comparable with published values"]
+    coherence = as_object(results.get("coherence"))
     return results_table(summary) + (coherence_tables(coherence) if coherence else [])
 
 
 def write_report(folder: RunFolder, summary: JsonObject, out: Path | None = None) -> Path:
-    """Write the files of a report and return the page.
+    """Write page, figures, their numbers, the tables, and per-item verdicts without text; return the page.
 
     Args:
         folder: the run.
@@ -27,6 +37,45 @@ def write_report(folder: RunFolder, summary: JsonObject, out: Path | None = None
     """
     target = out or folder.report
     make_folder(target)
-    path = target / "tables.txt"
-    write_file(path, "".join([f"{line}\n" for line in all_tables(summary)]))
-    return path
+    figures = page_figures(summary)
+    for group in figures.values():
+        for figure in group:
+            write_file(target / f"{figure.name}.svg", figure.to_svg() + "\n")
+            write_file(target / f"{figure.name}.csv", figure.to_csv())
+    write_file(target / "tables.txt", "".join([f"{line}\n" for line in all_tables(summary)]))
+    _write_verdicts(folder, target)
+    page = target / "report.html"
+    write_file(page, to_page(summary, read_manifest(folder), figures))
+    return page
+
+
+def _write_verdicts(folder: RunFolder, target: Path) -> None:
+    """Write one line a trial: ids, labels and causes, no text; and the failures apart."""
+    run = load_run(folder)
+    rows = join(run.plan, run.counted, run.scores[0] if run.scores else None)
+    failing = set(failing_items(rows))
+    lines: list[JsonObject] = []
+    for row in rows:
+        label, cause = policy_verdict(row)
+        lines.append(
+            {
+                "trial_key": row.planned.trial_key,
+                "item_id": row.planned.item_id,
+                "dataset": row.planned.dataset,
+                "target": row.planned.target,
+                "arm": row.planned.arm,
+                "repeat": row.planned.repeat,
+                "truth": row.truth,
+                "category": list(row.planned.category),
+                "status": row.status,
+                "label": label.value if label else None,
+                "cause": cause.value if cause else None,
+                "gate": row.fields.get("gate"),
+                "answer": row.answer.label.value if row.answer else None,
+                "behaviour": row.answer.behaviour if row.answer else None,
+                "verdicts": to_json(row.fields.get("verdicts")),
+                "contamination": row.planned.contamination,
+            }
+        )
+    write_file(target / "verdicts.jsonl", to_lines(lines))
+    write_file(target / "failures.jsonl", to_lines([line for line in lines if line["item_id"] in failing]))

@@ -50,14 +50,15 @@ def results_table(summary: JsonObject) -> list[str]:
     }
     for section in objects(results["sections"]):
         name = (str(section["dataset"]), str(section["target"]))
-        lines += ["", f"{name[0]} × {name[1]}", *layout(("measure", "value"), _measures(section, delays.get(name, {})))]
+        lines += ["", f"{name[0]} × {name[1]}", *layout(("measure", "value"), measures(section, delays.get(name, {})))]
         if as_object(section["cells"]):
             lines += ["", *cells_table(section)]
     lines += ["", *[f"warning: {line}" for line in _texts(results["warnings"])]]
     return lines[1:]
 
 
-def _measures(section: JsonObject, delay: JsonObject) -> list[tuple[str, str]]:
+def measures(section: JsonObject, delay: JsonObject) -> list[tuple[str, str]]:
+    """Return the measures of one data set and target as name and text."""
     states = as_object(section["states"])
     rates, ledger = as_object(section["rates"]), as_object(section["ledger"])
     unknown = as_object(rates["unknown_rate"])

@@ -129,7 +129,8 @@ def _refuse_inside(value: object, path: str) -> None:
 
 
 def _is_forbidden(key: str) -> bool:
-    return key in _FORBIDDEN_ANYWHERE or key.startswith(_FORBIDDEN_PREFIXES)
+    word = key.lower()
+    return word in _FORBIDDEN_ANYWHERE or word.startswith(_FORBIDDEN_PREFIXES)
 
 
 def take_guardrails(body: dict[str, Any]) -> tuple[str, ...] | None:

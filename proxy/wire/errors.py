@@ -17,6 +17,10 @@ _TYPES: Mapping[int, str] = {
 }
 
 
+_LONGEST_PARAM = 200
+"""Characters of a path that are shown: its keys are the caller's."""
+
+
 class RequestError(GuardrailError):
     """The proxy answers this request itself, with an error body.
 
@@ -45,7 +49,7 @@ class RequestError(GuardrailError):
         self.status = status
         self.code = code
         self.message = message
-        self.param = param
+        self.param = param if param is None else param[:_LONGEST_PARAM]
         self.headers = headers or {}
         self.guardrail = guardrail
         self.error_type = error_type or type_of(status)
@@ -100,7 +104,8 @@ def invalid(message: str, param: str | None = None) -> RequestError:
 
 def unsupported(param: str) -> RequestError:
     """Return the 400 for a field that a caller may never send."""
-    return RequestError(400, "unsupported_parameter", f"The field {param!r} may not be sent by a caller.", param=param)
+    message = f"The field {param[:_LONGEST_PARAM]!r} may not be sent by a caller."
+    return RequestError(400, "unsupported_parameter", message, param=param)
 
 
 def internal() -> RequestError:

@@ -37,6 +37,7 @@ class Fit:
 
 def fit_head(rows: Sequence[tuple[str, Row]], head: HeadName, bits: int) -> Fit:
     """Train one head on the rows that have a label for it."""
+    import_module("sklearn.linear_model")  # a BLAS that is loaded later would not be held to one thread
     threads: Any = import_module("threadpoolctl")  # optional extra, without types
     used = [(dataset, row.text, label) for dataset, row in rows if (label := _label(row, head)) is not None]
     matrix = _to_matrix([text for _, text, _ in used], bits)

@@ -17,12 +17,13 @@ from typing import Annotated, ClassVar, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
 from supervisors.embedded.calibrate import parse_budget, prior_shift, read_thresholds
-from supervisors.embedded.decode import VARIANTS, VariantName, decoded_texts
+from supervisors.embedded.decode import VARIANTS, VariantName, read_hidden
 from supervisors.embedded.features import MAX_WINDOWS, count_windows, norm_text
 from supervisors.embedded.model import HeadName, Weights, calibrate_score, decode_weights, score_normalised
 from supervisors.embedded.views import has_unreadable, iterate_views
 from supervisors.errors import ConfigError
 from supervisors.types import Capability, Cause, Context, Exchange, Scope, Stage, Verdict, safe, unknown, unsafe
+from supervisors.variants import Usage
 
 MAX_EXCHANGE_WINDOWS = 1_024
 """Bound of the work for one exchange: about a second and a half of CPU."""
@@ -66,6 +67,7 @@ class _Findings:
     transform: str | None = None
     windows: int = 0
     over_limit: bool = False
+    usage: Usage = field(default_factory=Usage)
 
 
 class EmbeddedGuard(BaseModel):
@@ -145,17 +147,20 @@ class EmbeddedGuard(BaseModel):
         found = _Findings()
         seen: set[str] = set()
         for view in iterate_views(exchange.judged, self.scopes):
-            for transform, text in self._with_decoded(view.text):
+            for transform, text in self._with_hidden(view.text, found):
                 normalised = norm_text(text)
                 if normalised and normalised not in seen:
                     seen.add(normalised)
                     self._score(normalised, view.scope, transform, found, bounded=not view.joined)
         return self._conclude(found, unsupported=has_unreadable(exchange.judged, self.scopes))
 
-    def _with_decoded(self, text: str) -> Iterable[tuple[str | None, str]]:
+    def _with_hidden(self, text: str, found: _Findings) -> Iterable[tuple[str | None, str]]:
         yield None, text
-        for decoded in decoded_texts(text, self.variants):
-            yield decoded.transform, decoded.text
+        readings = read_hidden(text, self.variants, found.usage)
+        found.usage = readings.usage
+        found.over_limit |= readings.over_limit
+        for reading in readings.found:
+            yield reading.transform, reading.text
 
     def _score(self, normalised: str, scope: Scope, transform: str | None, found: _Findings, *, bounded: bool) -> None:
         windows = count_windows(len(normalised))

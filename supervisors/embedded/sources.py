@@ -96,7 +96,9 @@ def _read_moderation(data: Path) -> list[Row]:
 
 
 def _read_wild(data: Path) -> list[Row]:
-    return [Row(text, 1, 1) for text in split_wild(data)[0]]
+    # Positive for the injection head only. As positives of the harm head they teach that long role-play is harmful,
+    # whatever is asked inside: the AUC on plain requests falls by 0.02 and false alarms on trigger words double.
+    return [Row(text, None, 1) for text in split_wild(data)[0]]
 
 
 def _read_giskard(data: Path) -> list[Row]:
@@ -182,7 +184,7 @@ SOURCES: tuple[Source, ...] = (
                 "6f0ccbea6c0118d4d563e885ae4c459980943c44b57fd66d6fbe7c869ab61e6b",
             ),
         ),
-        "h+, i+",
+        "i+",
         "MIT",
         _BOTH,
         _read_wild,

@@ -1,0 +1,77 @@
+"""`evals bells score` and `evals bells table`: the BELLS score from verdicts or counts, or from a run."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from evals.bells.score import load_cells, score
+from evals.bells.table import Filter, build_tables, to_text
+from evals.bells.verdicts import ItemVerdict, export_rows, read_verdicts
+from evals.commands.arguments import add_common, find_run
+from evals.commands.output import Output, Subparsers
+from evals.exits import Exit
+from evals.report.table import layout
+from evals.rows import join, to_item_verdicts
+from evals.statistics.jsonable import Json, to_json
+from evals.summary import load_run
+from supervisors.errors import ConfigError
+
+
+def add_parsers(commands: Subparsers) -> None:
+    """Declare the verb with its actions."""
+    parser = commands.add_parser(
+        "bells",
+        help="BELLS score and table",
+        description="Score supervisors by the design of BELLS, from a file of verdicts or counts, or from a run.",
+        epilog="example: evals bells table runs/mine",
+    )
+    add_common(parser)
+    parser.add_argument("action", choices=("score", "table", "export"))
+    parser.add_argument("source", metavar="FILE|RUN", help="verdicts (.jsonl), counts (.json), or a run")
+    parser.add_argument("--max-fpr", type=float, help="table: only supervisors with at most this FPR")
+    parser.add_argument("--min-score", type=float, help="table: only supervisors with at least this score")
+    parser.add_argument("--family", help="table: only this jailbreak family")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace, out: Output) -> int:
+    """Run one action."""
+    path = Path(args.source)
+    if path.suffix == ".json" and path.is_file():
+        if args.action != "score":
+            msg = f"evals bells {args.action}: {path.name} holds counts; a table needs verdicts (.jsonl) or a run"
+            raise ConfigError(msg)
+        scores = {name: score(cells) for name, cells in load_cells(path).items()}
+    else:
+        verdicts = _verdicts(args, out, path)
+        if args.action == "export":
+            rows = export_rows(verdicts)
+            out.result(rows, [str(to_json(row)) for row in rows])
+            return Exit.DONE
+        keep = Filter(min_score=args.min_score, max_fpr=args.max_fpr, family=args.family)
+        tables = build_tables(verdicts, keep=keep)
+        if args.action == "table":
+            out.result(to_json(tables), to_text(tables).splitlines())
+            return Exit.DONE
+        scores = {table.supervisor: table.score for table in tables}
+    rows_ = [
+        (name, _text(one.score), _text(one.dr_adv.estimate), str(one.dr_direct), str(one.fpr))
+        for name, one in scores.items()
+    ]
+    value: Json = {name: to_json(one) for name, one in scores.items()}
+    out.result(value, layout(("supervisor", "BELLS", "DR adversarial", "DR direct", "FPR direct"), rows_))
+    return Exit.DONE
+
+
+def _verdicts(args: argparse.Namespace, out: Output, path: Path) -> Sequence[ItemVerdict]:
+    if path.suffix == ".jsonl" and path.is_file():
+        return read_verdicts(path)
+    found = load_run(find_run(args, out, args.source))
+    rows = join(found.plan, found.counted, None)
+    return [verdict for row in rows for verdict in to_item_verdicts(row)]
+
+
+def _text(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.6f}"

@@ -1,0 +1,157 @@
+"""`evals data`: fetch, verify, show, lock and compare data sets (see docs/datasets.md)."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import httpx
+
+from evals.commands.arguments import add_common, data_dir
+from evals.commands.output import Output, Subparsers
+from evals.datasets import Card, list_cards, load_card, read_dataset, state, verify
+from evals.datasets.fetch import Fetched, FetchOptions, fetch
+from evals.datasets.load import constant_columns, count_labels, how_to_obtain
+from evals.datasets.lock import LOCK_NAME, lock, read_lock, verify_lock, write_lock
+from evals.datasets.overlap import overlap
+from evals.exits import Exit
+from evals.report.table import layout
+from evals.statistics.jsonable import Json, to_json
+from supervisors.errors import ConfigError
+
+
+def add_parsers(commands: Subparsers) -> None:
+    """Declare the verb with its actions."""
+    parser = commands.add_parser(
+        "data",
+        help="fetch, verify, show, lock, overlap",
+        description="Handle the files of data sets.",
+        epilog="example: evals data verify bells xstest --data-dir data",
+    )
+    add_common(parser)
+    parser.add_argument("action", choices=("fetch", "verify", "show", "lock", "overlap"))
+    parser.add_argument("sets", nargs="*", metavar="SET", help="data sets; verify without any takes all")
+    parser.add_argument("--offline", action="store_true", help="fetch: open no connection")
+    parser.add_argument("--accept-licence", action="append", default=[], metavar="SET", help="fetch: read and accepted")
+    parser.add_argument(
+        "--accept-drift", action="store_true", help="lock, show, overlap: files that differ from the card"
+    )
+    parser.add_argument(
+        "--lock-file", type=Path, default=Path(LOCK_NAME), help=f"lock and verify (default {LOCK_NAME})"
+    )
+    parser.add_argument("--locked", action="store_true", help="verify: against the lock file instead of the cards")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace, out: Output) -> int:
+    """Run one action."""
+    if not args.sets and args.action != "verify":
+        msg = f"evals data {args.action}: name at least one data set; `evals list datasets` shows all"
+        raise ConfigError(msg)
+    return _ACTIONS[args.action](args, out)
+
+
+def _cards(args: argparse.Namespace) -> list[Card]:
+    if args.sets:
+        return [load_card(name) for name in args.sets]
+    return [listed.card for listed in list_cards() if listed.card is not None]
+
+
+def _fetch(args: argparse.Namespace, out: Output) -> int:
+    options = FetchOptions(offline=args.offline, accepted_licences=tuple(args.accept_licence))
+    found = asyncio.run(_fetch_all(_cards(args), data_dir(args, out), options))
+    rows = [(one.name, one.how) for one in found]
+    out.result([{"name": one.name, "how": one.how} for one in found], layout(("file", "how"), rows))
+    return Exit.DONE
+
+
+async def _fetch_all(cards: Sequence[Card], folder: Path, options: FetchOptions) -> list[Fetched]:
+    async with httpx.AsyncClient() as client:
+        return [one for card in cards for one in await fetch(card, folder, client, options)]
+
+
+def _verify(args: argparse.Namespace, out: Output) -> int:
+    folder = data_dir(args, out)
+    if args.locked:
+        drifts = verify_lock(read_lock(args.lock_file), folder)
+        out.result(to_json(drifts), [str(drift) for drift in drifts] or ["as locked"])
+        return Exit.DRIFT if drifts else Exit.DONE
+    found = [verify(card, folder) for card in _cards(args)]
+    rows = [(one.dataset, one.state, one.reason) for one in found]
+    out.result(
+        [{"dataset": d, "state": s, "reason": r} for d, s, r in rows], layout(("data set", "state", "why"), rows)
+    )
+    if any(one.state == "drifted" for one in found):
+        return Exit.DRIFT
+    missing = bool(args.sets) and any(one.state != "present" for one in found)
+    return Exit.USAGE if missing else Exit.DONE
+
+
+def _show(args: argparse.Namespace, out: Output) -> int:
+    folder = data_dir(args, out)
+    values: list[Json] = []
+    lines: list[str] = []
+    for card in _cards(args):
+        facts = _facts(card, folder, accept_drift=args.accept_drift)
+        values.append(facts)
+        lines += [f"{name}: {value}" for name, value in facts.items()] + [""]
+    out.result(values, lines[:-1])
+    return Exit.DONE
+
+
+def _facts(card: Card, folder: Path, *, accept_drift: bool) -> dict[str, Json]:
+    known: dict[str, Json] = {
+        "id": card.id,
+        "title": card.title,
+        "aliases": ", ".join(card.aliases),
+        "state": state(card, folder),
+        "licence": f"{card.licence} (class {card.licence_class})",
+        "source": " ".join(part for part in (card.source.kind, card.source.repo, card.source.revision) if part),
+        "labels": card.label.meaning,
+        "criterion": card.criterion,
+        "notes": card.notes,
+        "how": how_to_obtain(card),
+    }
+    if known["state"] != "present" and not accept_drift:
+        return known
+    loaded = read_dataset(card, folder, accept_drift=accept_drift)
+    counts = count_labels(loaded.items)
+    categories = {name for item in loaded.items for name in item.category}
+    return known | {
+        "items": len(loaded.items),
+        "harmful": counts.harmful,
+        "benign": counts.benign,
+        "unknown": counts.unknown,
+        "clusters": len({item.cluster_id for item in loaded.items}),
+        "categories": len(categories),
+        "constant columns": ", ".join(constant_columns(loaded.items)),
+        "drifts": "; ".join(map(str, loaded.drifts)),
+    }
+
+
+def _lock(args: argparse.Namespace, out: Output) -> int:
+    entries = lock(_cards(args), data_dir(args, out), accept_drift=args.accept_drift)
+    path: Path = args.lock_file
+    write_lock(entries, path)
+    value: Json = {name: to_json(asdict(entry)) for name, entry in entries.items()}
+    out.result(value, [f"{name}: {entry.items} items" for name, entry in entries.items()] + [f"written to {path}"])
+    return Exit.DONE
+
+
+def _overlap(args: argparse.Namespace, out: Output) -> int:
+    folder = data_dir(args, out)
+    loaded = {card.id: read_dataset(card, folder, accept_drift=args.accept_drift).items for card in _cards(args)}
+    if len(loaded) < 2:
+        msg = "evals data overlap: name at least two data sets"
+        raise ConfigError(msg)
+    found = overlap(loaded)
+    rows = [(o.left, o.right, *map(str, (o.exact, o.norm, o.near, o.left_texts, o.right_texts))) for o in found]
+    header = ("left", "right", "exact", "normalised", "near", "left texts", "right texts")
+    out.result(to_json(found), layout(header, rows))
+    return Exit.DONE
+
+
+_ACTIONS = {"fetch": _fetch, "verify": _verify, "show": _show, "lock": _lock, "overlap": _overlap}

@@ -1,0 +1,79 @@
+"""`evals score`: new answer verdicts over stored answers; the model is not called (H-136)."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+
+from evals.commands.arguments import add_common, find_run
+from evals.commands.output import Output, Subparsers
+from evals.exits import Exit
+from evals.judging import score_answers
+from evals.manifest import read_manifest
+from evals.options import read_options
+from evals.panel import Panel, load_panel
+from evals.preflight import check_judges
+from evals.prepare import load_items
+from evals.report.files import all_tables, write_report
+from evals.scoring import apply_rule
+from evals.summary import load_run, write_summary
+from supervisors.errors import ConfigError
+
+
+def add_parsers(commands: Subparsers) -> None:
+    """Declare the verb."""
+    parser = commands.add_parser(
+        "score",
+        help="new answer verdicts over stored answers",
+        description="Judge the stored answers of a run by the offline rule, by one judge, or by a panel of three.",
+        epilog="example: evals score runs/mine --panel judges.yaml",
+    )
+    add_common(parser)
+    parser.add_argument("name", metavar="RUN", help="name or folder of the run")
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument("--scorer", choices=("rule",), help="the offline rule")
+    group.add_argument("--panel", type=Path, metavar="FILE", help="file with one judge or three, see docs/evals.md")
+    parser.add_argument("--skip-preflight", action="store_true", help="do not try the judges on known cases first")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace, out: Output) -> int:
+    """Run `evals score`."""
+    folder = find_run(args, out, args.name)
+    loaded = load_run(folder)
+    if args.scorer == "rule":
+        apply_rule(folder, loaded.plan, loaded.counted)
+    else:
+        panel = load_panel(args.panel, out.environ)
+        options = read_options(read_manifest(folder).options)
+        if args.data_dir is not None:
+            options = options.with_data_dir(str(args.data_dir))
+        if not args.skip_preflight:
+            _check(panel, out)
+        items = {item.item_id: item for item in load_items(options)}
+        path = asyncio.run(score_answers(panel, loaded, folder, items))
+        out.note(f"scores: {path}")
+    summary = write_summary(folder)
+    report = write_report(folder, summary)
+    out.result(summary, all_tables(summary))
+    out.note(f"report: {report}")
+    return Exit.DONE
+
+
+def _check(panel: Panel, out: Output) -> None:
+    """Try every judge on known cases before any money is spent on it (H-139).
+
+    Raises:
+        ConfigError: a judge failed, with what it said of which case.
+    """
+    found = asyncio.run(check_judges(panel))
+    for one in found:
+        out.note(f"pre-flight: {one}")
+    failed = [one for one in found if not one.passed]
+    if failed:
+        msg = (
+            f"{len(failed)} of {len(found)} pre-flight cases failed; --skip-preflight goes on all the same\n  "
+            + "\n  ".join(map(str, failed))
+        )
+        raise ConfigError(msg)
