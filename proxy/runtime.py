@@ -18,7 +18,7 @@ from proxy.local import LocalSettings, start_local
 from proxy.metrics import Metrics
 from proxy.pipeline import Pipeline
 from proxy.plan import OPAQUE, UNSEEN, Planner, StagePlan, forced_names, policy_rules
-from proxy.ports import Settings
+from proxy.ports import Model, Settings
 from proxy.prepare import Catalogue
 from proxy.sinks import JournalSinks
 from proxy.store.protocol import Journal

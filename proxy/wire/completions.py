@@ -60,7 +60,9 @@ def request_segments(body: Mapping[str, Any]) -> tuple[Segment, ...]:
     return tuple(segments.found)
 
 
-def reply_segments(reply: Mapping[str, Any], turn: int) -> dict[int, tuple[Segment, ...]]:
+def reply_segments(
+    reply: Mapping[str, Any], turn: int, body: Mapping[str, Any] | None = None
+) -> dict[int, tuple[Segment, ...]]:
     """Return the segments of each choice of a whole reply, by choice index.
 
     Raises:
@@ -95,6 +97,10 @@ class CompletionsAdapter:
     mask_logprobs = staticmethod(completions_reply.mask_logprobs)
     refusal_reply = staticmethod(completions_reply.refusal_reply)
     error_reply = staticmethod(openai_reply)
+
+    def unseen_history(self, body: Mapping[str, Any]) -> bool:
+        """Return false: a completion request carries its whole prompt."""
+        return False
 
     def choice_count(self, body: Mapping[str, Any]) -> int:
         """Return the number of prompts times `n`: choice k of prompt p is number p * n + k."""

@@ -43,7 +43,13 @@ class InputOnlyAdapter:
         """Return the notice; it is only ever shown in an error."""
         return Notice(text)
 
-    def reply_segments(self, reply: Mapping[str, Any], turn: int) -> dict[int, tuple[Segment, ...]]:
+    def unseen_history(self, body: Mapping[str, Any]) -> bool:
+        """Return false: these routes have no history."""
+        return False
+
+    def reply_segments(
+        self, reply: Mapping[str, Any], turn: int, body: Mapping[str, Any] | None = None
+    ) -> dict[int, tuple[Segment, ...]]:
         """Return nothing: what leaves here holds no text of a model."""
         return {}
 

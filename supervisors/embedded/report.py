@@ -24,8 +24,8 @@ _CORPUS = """The project-written corpus (`corpus/`, stored encoded) is original 
 questions in hand-written frames. Harmful and harmless texts share the frames, and every harmful topic has benign twins
 in the same words (reporting, preventing, studying, fiction, other senses of the word), so that only the intent differs.
 Each text was compared with all training and test sets and with every string of up to 70 words in the data folder: none
-is equal after normalisation, none has a word-set Jaccard similarity of 0.6 or more. The in-the-wild jailbreaks train the injection head only: as positives of the harm
-head they lowered its AUC on plain requests by 0.02.
+is equal after normalisation, none has a word-set Jaccard similarity of 0.6 or more. The in-the-wild jailbreaks train
+the injection head only: as positives of the harm head they lowered its AUC on plain requests by 0.02.
 
 How the corpus was developed, because it bears on the figures: no text was written from a test prompt, but about a
 hundred variants of its size and frames were compared on the aggregate figures below (also by category, length and
