@@ -39,6 +39,7 @@ class Field:
         credit: characters that every enforcing supervisor has covered.
         ended: nothing more will come, says the upstream.
         fixed: some of it stands where it cannot be rewritten.
+        part: what of the reply has to go as a whole if this text cannot stay, because a signature covers it.
     """
 
     kind: Kind
@@ -50,6 +51,7 @@ class Field:
     credit: int = 0
     ended: bool = False
     fixed: bool = False
+    part: str = ""
 
     @property
     def text(self) -> str:
@@ -62,6 +64,10 @@ class Field:
         """Append a delta."""
         self.parts.append(text)
         self.length += len(text)
+
+    def may_leave(self, frontier: int) -> bool:
+        """Say whether its part need not wait: the text is judged to its end, or no redaction can take it out."""
+        return not self.whole or (self.ended and frontier == self.length)
 
     def covered(self, holdback: int) -> int:
         """Return how far no match of a window supervisor can still be open."""

@@ -56,6 +56,7 @@ class StagePlan:
         exhaustive: ask everybody even when the block is certain.
         stream: the strictest stream setting; meaningful on output.
         block_scope: a block of one choice blocks only that choice, or the whole response.
+        on_signed: what a redaction inside signed text does: leave out its part of the reply, or block the reply.
         names: every supervisor the stage prescribes.
     """
 
@@ -69,11 +70,18 @@ class StagePlan:
     exhaustive: bool = False
     stream: StreamPolicy = field(default_factory=StreamPolicy)
     block_scope: Literal["choice", "response"] = "choice"
+    on_signed: Literal["strip", "block"] = "strip"
     names: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         names = tuple([name for name, _ in (*self.blocking, *self.parallel, *self.shadow)])
         object.__setattr__(self, "names", names)  # once a plan, not once a record
+
+    @property
+    def redacts(self) -> bool:
+        """Say whether a verdict of this stage can lead to a redaction."""
+        rules = self.rules.values()
+        return any(rule.enforce and "redact" in (rule.on_unsafe, *rule.on_scope.values()) for rule in rules)
 
     def observing(self) -> StagePlan:
         """Return the same stage with nothing enforced: observe mode records and alters nothing."""
@@ -227,6 +235,7 @@ class Planner:
             exhaustive=any(policy.exhaustive for policy in active),
             stream=_merge_streams([policy.stream for policy in outputs]),
             block_scope="response" if any(p.block_scope == "response" for p in outputs) else "choice",
+            on_signed=strictest(("strip", "block"), (p.on_signed for p in outputs)),
         )
 
     def _named(self, modes: Mapping[str, Mode], *wanted: Mode) -> Named:

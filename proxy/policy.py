@@ -112,6 +112,7 @@ class OutputPolicy(StagePolicy):
 
     stream: StreamPolicy = StreamPolicy()
     block_scope: Literal["choice", "response"] = "choice"
+    on_signed: Literal["strip", "block"] = "strip"
 
 
 class BlockPolicy(BaseModel):

@@ -85,6 +85,7 @@ class Gate:
         self._settle = False
         self._marks: dict[str, list[Mark]] = {}
         self._spans: list[Span] = []
+        self._stripped: set[str] = set()
         self._final = not plan.blocking
         self.finish: str | None = None
         self.block: Block | None = None
@@ -112,7 +113,7 @@ class Gate:
             return
         ends: list[int] = []
         for piece in chunk.pieces:
-            grown = self._field(piece)
+            grown = self._field(piece, chunk.part)
             if not piece.repeats:
                 self._grow(grown, piece.text)
             grown.fixed = grown.fixed or not piece.at
@@ -145,11 +146,12 @@ class Gate:
             grown.ended = True
             self._unsettled = True
 
-    def _field(self, piece: Piece) -> Field:
+    def _field(self, piece: Piece, part: str) -> Field:
         grown = self._fields.get(piece.field)
         if grown is None:
             whole = piece.kind in ("tool_args", "media", "name") or "_call" in piece.field
-            grown = self._fields[piece.field] = Field(piece.kind, whole)
+            whole = whole or (piece.signed and self._plan.redacts)
+            grown = self._fields[piece.field] = Field(piece.kind, whole, part=part if piece.signed else "")
         return grown
 
     def _overflow(self) -> None:
@@ -286,7 +288,7 @@ class Gate:
 
     def _mark(self, found: Sequence[Span]) -> None:
         """Mark new spans; the overlap of windows finds some again that are marked already."""
-        spans = [span for span in found if not self._is_marked(span)]
+        spans = self._strip_signed([span for span in found if not self._is_marked(span)])
         self._spans += spans
         self._marks = merge_spans(self._spans)
         for name, grown in self._fields.items():
@@ -301,6 +303,15 @@ class Gate:
                 self._check_arguments(grown, marks)
         if any("#" in span.path for span in spans):
             self.block = Block("unsafe", None, "redaction_impossible")
+
+    def _strip_signed(self, spans: Sequence[Span]) -> list[Span]:
+        """Leave out the parts whose signed text a span touches (W-32), and return the other spans."""
+        signed = {self._path(name): grown for name, grown in self._fields.items() if grown.part}
+        for grown in [signed[span.path] for span in spans if span.path in signed]:
+            if self._plan.on_signed == "block" or grown.released:
+                self.block = Block("unsafe", None, "redaction_impossible")
+            self._stripped.add(grown.part)
+        return [span for span in spans if span.path not in signed]
 
     def _is_marked(self, span: Span) -> bool:
         marks = self._marks.get(span.path, ())
@@ -324,8 +335,9 @@ class Gate:
                 break
             self._held.popleft()
             self._held_bytes -= len(held.chunk.raw)
-            out.append(self._render(held))
-            self.released_any = True
+            if held.chunk.part not in self._stripped:
+                out.append(self._render(held))
+                self.released_any = True
         return out
 
     def _covers(self, held: _Held, frontiers: dict[str, int]) -> bool:
@@ -334,9 +346,10 @@ class Gate:
         if held.chunk.finish is not None:
             return False
         for piece, end in zip(held.chunk.pieces, held.ends, strict=True):
+            grown = self._fields[piece.field]
             if piece.field not in frontiers:
-                frontiers[piece.field] = self._frontier(self._fields[piece.field])
-            if end > frontiers[piece.field]:
+                frontiers[piece.field] = self._frontier(grown)
+            if end > frontiers[piece.field] or (grown.part and not grown.may_leave(frontiers[piece.field])):
                 return False
         return True
 

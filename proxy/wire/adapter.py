@@ -7,11 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 from proxy.wire.errors import ErrorReply, RequestError
 from proxy.wire.sse import Frame
 from supervisors.types import Kind, Segment, Span
+
+EMBEDDINGS_ROUTE: Final = "/v1/embeddings"
+MODERATIONS_ROUTE: Final = "/v1/moderations"
+INPUT_ONLY: Final = frozenset({EMBEDDINGS_ROUTE, MODERATIONS_ROUTE})
+"""Routes without an output stage: never streamed, and a blocked input is always an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,7 @@ class Piece:
         kind: what the field is.
         text: exact text, appended to what came before.
         at: keys from the frame's choice object to the string, for a rewrite.
+        signed: a signature covers the text, so that it can be left out but not changed (W-32).
         repeats: the whole text of the field once more: nothing new to judge, but a redaction must reach it.
     """
 
@@ -31,6 +37,7 @@ class Piece:
     text: str
     at: tuple[str | int, ...]
     repeats: bool = False
+    signed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,7 @@ class Chunk:
         usage: usage as reported in this frame.
         error: the upstream reported an error in the stream.
         ends: fields that are complete with this chunk, so that what follows them need not wait for the final verdict.
+        part: names the part of the reply that this chunk belongs to, where replies have parts that may be left out.
     """
 
     raw: bytes
@@ -58,6 +66,7 @@ class Chunk:
     usage: Mapping[str, Any] | None = None
     error: bool = False
     ends: tuple[str, ...] = ()
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +130,15 @@ class Frames(Protocol):
 
     def error(self, error: RequestError) -> bytes:
         """Return the frame that reports an error after the first byte (W-06)."""
+        ...
+
+
+@runtime_checkable
+class Moderated(Protocol):
+    """Frames that can carry the answer to the `moderation` field."""
+
+    def moderation(self, member: Mapping[str, Any]) -> bytes:
+        """Return the frame that stands after all finish frames and before the usage (wire §10)."""
         ...
 
 

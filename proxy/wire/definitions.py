@@ -25,6 +25,7 @@ _SCHEMA_TYPES: Final = frozenset(
 _SCHEMA_KEYS: Final = frozenset(
     """
     type function custom name description parameters strict json_schema schema grammar syntax definition format
+    input_schema input_examples cache_control ttl
     properties required items enum const default title examples additionalProperties patternProperties prefixItems
     anyOf oneOf allOf not if then else $ref $defs $schema $id definitions nullable deprecated
     minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength pattern minItems maxItems
