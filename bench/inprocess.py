@@ -12,10 +12,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, cast
 
 import uvloop
 
@@ -28,6 +28,8 @@ from proxy.gateway import Gateway
 from proxy.plan import Planner, Request
 from proxy.ports import CallerHeaders, Reply, ReplyStream
 from proxy.stages import run_stage
+from proxy.upstream import Upstream
+from supervisors.errors import UpstreamError
 from supervisors.testing import context, exchange
 
 REPLY: Final = json.dumps(
@@ -64,15 +66,13 @@ class AtOnce:
         return self
 
     def stream(self, path: str, body: bytes, headers: CallerHeaders) -> AbstractAsyncContextManager[ReplyStream]:
-        """Answer nothing: only whole replies are measured here."""
-        return _no_stream()
+        """Refuse: only whole replies are measured here."""
+        msg = "only whole replies are measured in process"
+        raise UpstreamError(msg, status=501, code="not_measured", kind="protocol")
 
 
-@asynccontextmanager
-async def _no_stream() -> Any:
-    msg = "only whole replies are measured in process"
-    raise NotImplementedError(msg)
-    yield
+def _at_once() -> Upstream:
+    return cast("Upstream", AtOnce())  # the line asks only for `complete` and `stream`
 
 
 class QuietGateway(Gateway):
@@ -80,7 +80,7 @@ class QuietGateway(Gateway):
 
     def answer_at_once(self) -> None:
         """Replace the models of the open runtime."""
-        self._runtime = replace(self.runtime, models=dict.fromkeys(self.runtime.models, AtOnce()))
+        self._runtime = replace(self.runtime, models=dict.fromkeys(self.runtime.models, _at_once()))
 
 
 class QuietUnrecordedGateway(UnrecordedGateway):
@@ -88,7 +88,7 @@ class QuietUnrecordedGateway(UnrecordedGateway):
 
     def answer_at_once(self) -> None:
         """Replace the models of the open runtime."""
-        self._runtime = replace(self.runtime, models=dict.fromkeys(self.runtime.models, AtOnce()))
+        self._runtime = replace(self.runtime, models=dict.fromkeys(self.runtime.models, _at_once()))
 
 
 async def least_us(work: Callable[[], Awaitable[None]], per_batch: int, batches: int) -> float:

@@ -20,8 +20,7 @@ from typing import Any, Literal, cast
 import yaml
 from pydantic import ValidationError
 
-from evals.contamination import has_embedded
-from evals.fingerprint import to_plain
+from evals.fingerprint import has_embedded, to_plain
 from evals.journal import JsonObject, sha256_json
 from evals.serving import serve
 from evals.statistics.jsonable import Json
@@ -32,7 +31,7 @@ from proxy.plan import Plan, Planner, Request, StagePlan
 from proxy.policy import Policy, ScopePolicy, StagePolicy, UnknownPolicy
 from proxy.redact import RedactionImpossible, redact_body
 from proxy.stages import StageResult, conclude
-from supervisors.embedded.guard import shipped_weights
+from supervisors.embedded.shipped import shipped_weights
 from supervisors.errors import ConfigError, StoreError
 from supervisors.plugins import flatten_errors
 from supervisors.secret import Secret
@@ -202,9 +201,7 @@ async def open_proxy(
         "journal": config.journal.model_copy(update={"path": journal, "input": "off", "output": "off"}),
     }
     app = create_app(config.model_copy(update=update))
-    async with serve(app) as url:
-        if app.gateway.failure is not None:
-            raise ConfigError(str(app.gateway.failure)) from app.gateway.failure
+    async with serve(app, lambda: app.gateway.failure) as url:
         yield Address(f"{url}/v1", key)
 
 
