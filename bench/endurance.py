@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,11 +47,11 @@ def measure_endurance(folder: Path, further: int) -> Endurance:
     with fake_upstream(folder) as upstream:
         with ours(folder, upstream) as target:
             idle, before = target.process.rss_bytes(), target.process.sockets()
-            first = _send(target, 10_000, connections)
+            _send(target, 10_000, connections)
             used = target.process.rss_bytes()
             second = _send(target, further, connections)
-            grown, left = target.process.rss_bytes(), target.process.sockets() - before
-        kept_alive = connections  # to the fake upstream; those of the generator are closed
+            grown = target.process.rss_bytes()
+            left = _settled_sockets(target, before + connections) - before
         stored = count_records(target.journal)
         return Endurance(
             idle_mb=idle / 2**20,
@@ -59,13 +60,21 @@ def measure_endurance(folder: Path, further: int) -> Endurance:
             further=further,
             per_s=further / second,
             rows_lost=10_000 + further - stored,
-            sockets_left=max(0, left - kept_alive) if first else left,
+            sockets_left=max(0, left - connections),  # those to the fake upstream are kept alive
         )
 
 
 def _send(target: Target, requests: int, connections: int) -> float:
     load = count(whole_body("fast"), EXPECT, target.address("fast"), connections=connections, requests=requests)
     return load.seconds
+
+
+def _settled_sockets(target: Target, expected: int) -> int:
+    """Count sockets once the proxy has noticed that the generator closed its own."""
+    until = time.monotonic() + 5
+    while (open_now := target.process.sockets()) > expected and time.monotonic() < until:
+        time.sleep(0.1)
+    return open_now
 
 
 def count_records(journal: Path | None) -> int:

@@ -12,10 +12,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import uvloop
 
@@ -28,6 +28,7 @@ from proxy.gateway import Gateway
 from proxy.plan import Planner, Request
 from proxy.ports import CallerHeaders, Reply, ReplyStream
 from proxy.stages import run_stage
+from supervisors.errors import UpstreamError
 from supervisors.testing import context, exchange
 
 REPLY: Final = json.dumps(
@@ -64,15 +65,9 @@ class AtOnce:
         return self
 
     def stream(self, path: str, body: bytes, headers: CallerHeaders) -> AbstractAsyncContextManager[ReplyStream]:
-        """Answer nothing: only whole replies are measured here."""
-        return _no_stream()
-
-
-@asynccontextmanager
-async def _no_stream() -> Any:
-    msg = "only whole replies are measured in process"
-    raise NotImplementedError(msg)
-    yield
+        """Refuse: only whole replies are measured here."""
+        msg = "only whole replies are measured in process"
+        raise UpstreamError(msg, status=501, code="not_measured", kind="protocol")
 
 
 class QuietGateway(Gateway):

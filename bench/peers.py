@@ -67,7 +67,7 @@ def litellm(folder: Path, upstream: Target, environment: Path) -> Generator[Targ
         "LITELLM_LOG": "ERROR",
         "PYTHONPATH": str(work),
     }
-    with run(command, port, folder, patience_s=180, **settings) as process:
+    with run(command, port, folder, patience_s=180, settings=settings) as process:
         yield _ready(Target("litellm", port, process, warm_s=6.0), patience=60)
 
 
@@ -105,7 +105,7 @@ def nemo(folder: Path, upstream: Target, environment: Path) -> Generator[Target]
     command = [program, "server", "--config", str(work.parent), "--port", str(port), "--default-config-id", "fast"]
     settings = {"NEMO_GUARDRAILS_IORAILS_ENGINE": "1", "OPENAI_API_KEY": "sk-bench", "MAIN_MODEL_ENGINE": "openai"}
     settings["MAIN_MODEL_BASE_URL"] = f"http://127.0.0.1:{upstream.port}/v1"
-    with run([*command, "--disable-chat-ui"], port, folder, patience_s=120, **settings) as process:
+    with run([*command, "--disable-chat-ui"], port, folder, patience_s=120, settings=settings) as process:
         yield _ready(Target("nemo", port, process, warm_s=5.0), patience=30)
 
 
@@ -133,7 +133,9 @@ def portkey(folder: Path, upstream: Target, environment: Path) -> Generator[Targ
     port = free_port()
     headers = (f"x-portkey-config: {json.dumps(config)}",)
     settings = {"TRUSTED_CUSTOM_HOSTS": "127.0.0.1", "NODE_ENV": "production"}
-    with run([node, str(server), f"--port={port}", "--headless"], port, folder, patience_s=60, **settings) as process:
+    with run(
+        [node, str(server), f"--port={port}", "--headless"], port, folder, patience_s=60, settings=settings
+    ) as process:
         yield _ready(Target("portkey", port, process, warm_s=10.0, headers=headers), patience=30)
 
 

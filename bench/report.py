@@ -54,6 +54,8 @@ def markdown(report: Report) -> str:
     parts = [BEGIN, "", "### Conditions", ""]
     parts += [f"- {name}: {value}" for name, value in report.conditions.items()]
     parts += ["", "### Throughput", "", *_throughput_rows(report), ""]
+    if report.tails:
+        parts += ["### Garbage collection", "", *_tail_rows(report), ""]
     if report.added:
         parts += ["### Added latency", "", *_added_rows(report), ""]
     if report.flood:
@@ -86,6 +88,14 @@ def _throughput_rows(report: Report) -> list[str]:
     ]
     head = ["target", "requests per core-second", "CPU µs/request", "requests/s observed", "p50 ms", "p99 ms"]
     return _table([*head, "foreign load, cores"], rows)
+
+
+def _tail_rows(report: Report) -> list[str]:
+    rows = [
+        [one.name, f"{one.median('cpu_us'):,.1f}", f"{one.median('p50_ms'):.2f}", f"{one.median('p99_ms'):.2f}"]
+        for one in report.tails.values()
+    ]
+    return _table(["64 connections", "CPU µs/request", "p50 ms", "p99 ms"], rows)
 
 
 def _added_rows(report: Report) -> list[str]:

@@ -7,6 +7,8 @@ are those of ``guardrail-proxy serve``; only the no-op supervisors are made here
 from __future__ import annotations
 
 import argparse
+import asyncio
+import gc
 import importlib
 import sys
 from collections.abc import AsyncGenerator, Sequence
@@ -22,7 +24,7 @@ from proxy.app import App
 from proxy.asgi import Receive, Scope, Send, read_body, read_headers
 from proxy.call import Call, Progress
 from proxy.commands.serve import DrainingServer, listen
-from proxy.config import Config
+from proxy.config import Config, ServerConfig
 from proxy.edge import EdgeProtocol
 from proxy.gateway import Gateway
 from proxy.logs import set_up_logging
@@ -33,7 +35,6 @@ from proxy.runtime import open_runtime
 from supervisors.testing import Always
 from supervisors.transport import HttpClient, HttpRequest
 
-Kind = Literal["guarded", "unrecorded", "relay", "aiohttp"]
 NO_STREAM_WINDOW: Final = 0
 
 
@@ -145,13 +146,29 @@ class UnrecordedGateway(Gateway):
             self._runtime = None
 
 
+class UntunedGateway(Gateway):
+    """A gateway under Python's own collector settings, to measure what tuning them gains."""
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncGenerator[None]:
+        """Serve, and undo the tuning that the app does when it is up."""
+        async with super().serving():
+            asyncio.get_running_loop().call_later(0.2, _untune_collector)
+            yield
+
+
+def _untune_collector() -> None:
+    gc.unfreeze()
+    gc.set_threshold(700, 10, 10)
+
+
 async def relay(scope: Scope, receive: Receive, send: Send) -> None:
     """Pass bytes to the upstream named in the path (``/PORT/...``) and back, with our own client: the raw relay."""
     if scope["type"] != "http":
         return
     client = _client()
     headers = read_headers(scope)
-    body = await read_body(receive, headers, 1 << 26)
+    body = await read_body(receive, headers, 1 << 26, 60.0)
     port, _, path = scope["path"][1:].partition("/")
     sent = (("content-type", "application/json"),)
     async with client.stream(HttpRequest("POST", f"http://127.0.0.1:{port}/{path}", sent, body, 60.0)) as reply:
@@ -166,7 +183,7 @@ async def pass_through(scope: Scope, receive: Receive, send: Send) -> None:
     """Pass a whole reply through with aiohttp: the plain ASGI baseline of PF-42."""
     if scope["type"] != "http":
         return
-    body = await read_body(receive, read_headers(scope), 1 << 26)
+    body = await read_body(receive, read_headers(scope), 1 << 26, 60.0)
     port, _, path = scope["path"][1:].partition("/")
     async with _session().post(f"http://127.0.0.1:{port}/{path}", data=body, headers=_JSON) as reply:
         answer: bytes = await reply.read()
@@ -194,10 +211,13 @@ def _session() -> Any:
     return _open["session"]
 
 
+GATEWAYS: Final = {"guarded": Gateway, "unrecorded": UnrecordedGateway, "untuned": UntunedGateway}
+
+
 def main() -> None:
     """Read the command line and serve until a signal."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=["guarded", "unrecorded", "relay", "aiohttp"])
+    parser.add_argument("kind", choices=[*GATEWAYS, "relay", "aiohttp"])
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--upstream", type=int, default=0)
     parser.add_argument("--journal", type=Path, default=Path("bench.sqlite3"))
@@ -218,8 +238,8 @@ def main() -> None:
         app = relay if args.kind == "relay" else pass_through
         uvicorn.Server(_server_settings(app, lifespan="off")).run(sockets=[listener])
         return
-    gateway = (Gateway if args.kind == "guarded" else UnrecordedGateway)(build_config(setup))
-    server = DrainingServer(_server_settings(App(gateway), lifespan="on"), gateway, 0.0)
+    gateway = GATEWAYS[args.kind](build_config(setup))
+    server = DrainingServer(_server_settings(App(gateway), lifespan="on"), gateway, ServerConfig(drain_grace_s=0))
     server.run(sockets=[listener])
     sys.exit(gateway.failure is not None)
 

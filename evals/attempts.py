@@ -74,11 +74,13 @@ class Caller:
         client: pool of connections.
         max_retries: further attempts after the first.
         overloaded: told about each 429, and each 503 with retry-after.
+        backoff_s: longest wait after the first failure, doubled after each further one.
     """
 
     client: httpx.AsyncClient
     max_retries: int = 5
     overloaded: Callable[[], None] = lambda: None
+    backoff_s: float = 1.0
     _random: random.Random = field(default_factory=lambda: random.Random(0))  # noqa: S311 - jitter is no secret
 
     async def post(self, address: Address, path: str, body: JsonObject) -> Called:
@@ -129,7 +131,7 @@ class Caller:
         asked = found.headers.get("retry-after", "") if isinstance(found, Answered) else ""
         if asked.isdigit():
             return min(MAX_DELAY_S, float(asked))
-        return self._random.uniform(0.0, min(MAX_DELAY_S, 2.0**failures))
+        return self._random.uniform(0.0, min(MAX_DELAY_S, self.backoff_s * 2.0**failures))
 
 
 async def get_json(client: httpx.AsyncClient, address: Address, path: str) -> JsonObject | None:

@@ -13,12 +13,12 @@ from typing import cast
 
 import yaml
 
-from evals.commands import bells, data, listing, planning, replay, resume, runs, scoring
+from evals.commands import bells, data, listing, nessie, planning, replay, resume, runs, scoring
 from evals.commands.output import Output
 from evals.exits import Exit
 from supervisors.errors import ConfigError, DatasetError, GuardrailError
 
-_MODULES = (listing, data, planning, replay, resume, scoring, runs, bells)
+_MODULES = (listing, data, planning, replay, resume, scoring, runs, bells, nessie)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -77,7 +77,7 @@ def _with_defaults(parser: argparse.ArgumentParser, given: Sequence[str], path: 
     if not isinstance(tree, dict):
         msg = f"--config {path}: expected a mapping of options, such as target: local"
         raise ConfigError(msg)
-    options = {str(name).replace("-", "_"): value for name, value in cast("dict[object, object]", tree).items()}
+    options = {_option(name): value for name, value in cast("dict[object, object]", tree).items()}
     known = vars(parser.parse_args(list(given)))
     unknown = sorted(options.keys() - known.keys())
     if unknown:
@@ -85,6 +85,10 @@ def _with_defaults(parser: argparse.ArgumentParser, given: Sequence[str], path: 
         raise ConfigError(msg)
     words = next((i for i, word in enumerate(given) if word.startswith("-")), len(given))
     return parser.parse_args([*given[:words], *_as_arguments(options), *given[words:]])
+
+
+def _option(name: object) -> str:
+    return "yes" if name is True else str(name).replace("-", "_")  # YAML 1.1 reads the name `yes` as true
 
 
 def _as_arguments(options: dict[str, object]) -> list[str]:

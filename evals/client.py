@@ -20,8 +20,7 @@ from typing import Any, Literal, cast
 import yaml
 from pydantic import ValidationError
 
-from evals.contamination import has_embedded
-from evals.fingerprint import to_plain
+from evals.fingerprint import has_embedded, to_plain
 from evals.journal import JsonObject, sha256_json
 from evals.serving import serve
 from evals.statistics.jsonable import Json

@@ -8,26 +8,15 @@ from importlib import resources
 from pathlib import Path
 
 from evals.datasets.lock import LockEntry
+from evals.fingerprint import has_embedded
 from evals.types import Item
 from supervisors.embedded.contamination import classify_contamination
-from supervisors.embedded.guard import EmbeddedGuard, shipped_weights
+from supervisors.embedded.guard import shipped_weights
 from supervisors.embedded.items import contains_text, read_items
 from supervisors.types import Supervisor
 
 WRAPPED = "bells-wrapped"
 """Name of the wrapped part of BELLS in the list of sisters: those prompts can share templates with training texts."""
-
-
-def has_embedded(supervisors: Mapping[str, Supervisor]) -> bool:
-    """Say whether the embedded guard is among the supervisors, on its own or inside a composite."""
-    return any(_is_embedded(supervisor) for supervisor in supervisors.values())
-
-
-def _is_embedded(supervisor: object) -> bool:
-    if isinstance(supervisor, EmbeddedGuard):
-        return True
-    members: object = getattr(supervisor, "nested", None)
-    return isinstance(members, Mapping) and any(_is_embedded(member) for member in list(members.values()))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] # names to supervisors
 
 
 def classify(

@@ -10,7 +10,9 @@ from typing import cast
 from pydantic import BaseModel
 
 from evals.statistics.jsonable import Json
+from supervisors.embedded.guard import EmbeddedGuard
 from supervisors.secret import Secret
+from supervisors.types import Supervisor
 
 _PRINTS = ("prompt_sha256", "fingerprint")
 """Attributes by which a supervisor names the content of files it has read."""
@@ -50,3 +52,15 @@ def _collection(value: object) -> Json:
 def _prints(value: object) -> dict[str, Json]:
     found = {name: cast("object", getattr(value, name, None)) for name in _PRINTS}
     return {f"read:{name}": digest for name, digest in found.items() if isinstance(digest, str)}
+
+
+def has_embedded(supervisors: Mapping[str, Supervisor]) -> bool:
+    """Say whether the embedded guard is among the supervisors, on its own or inside a composite."""
+    return any(_is_embedded(supervisor) for supervisor in supervisors.values())
+
+
+def _is_embedded(supervisor: object) -> bool:
+    if isinstance(supervisor, EmbeddedGuard):
+        return True
+    members: object = getattr(supervisor, "nested", None)
+    return isinstance(members, Mapping) and any(_is_embedded(member) for member in list(members.values()))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] # names to supervisors

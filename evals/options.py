@@ -28,6 +28,8 @@ class RunOptions:
         concurrency: None adapts to what the server bears.
         hash_only: no text is written anywhere.
         allow_contaminated: headline numbers on data seen in the guard's training.
+        origin: replay, direct or nessie.
+        suite: which part of the suite, for origin nessie.
     """
 
     sets: tuple[str, ...]
@@ -54,6 +56,11 @@ class RunOptions:
     allow_contaminated: bool = False
     origin: str = "replay"
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
+    suite: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def with_suite(self, suite: Mapping[str, str]) -> RunOptions:
+        """Return the options of a run of the NESSiE suite."""
+        return replace(self, origin="nessie", suite=suite)
 
     def with_data_dir(self, folder: str) -> RunOptions:
         """Return the same options with the data in another folder."""

@@ -20,11 +20,12 @@ from supervisors.errors import DatasetError, StoreError
 Arm = Literal["observed", "direct", "enforced", "check"]
 """How a trial is sent: through the proxy that only observes, past the proxy, through the enforcing proxy, or to the
 supervisors alone."""
-Ledger = Literal["shadow", "paired", "off"]
+Ledger = Literal["shadow", "paired", "both", "off"]
 FORMAT_VERSION = 1
 _ARMS: Mapping[Ledger, tuple[tuple[Arm, int], ...]] = {
     "shadow": (("observed", 1),),
     "paired": (("direct", 2), ("enforced", 1)),
+    "both": (("direct", 1), ("enforced", 1)),
     "off": (("enforced", 1),),
 }
 """Arms of a ledger with the calls of each; two direct calls measure how much an answer flips by itself (H-156)."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from evals.cases import Suite, lock_of
 from evals.client import Guard, check_local, load_guard
 from evals.contamination import classify, refuse_seen
 from evals.datasets import load_card, read_dataset
@@ -86,6 +87,7 @@ def prepare(options: RunOptions, environ: Mapping[str, str], guard: Guard | None
         "items_sha256": ids_sha256(chosen),
         "hash_only": options.hash_only,
         "proxy": options.proxy,
+        "suite": dict(options.suite),
     }
     return Prepared(options, target, guard, {item.item_id: item for item in chosen}, plan, lock, identity)
 
@@ -109,7 +111,23 @@ def _check_money(options: RunOptions, target: Target) -> None:
         raise ConfigError(msg)
 
 
+def suite_of(options: RunOptions) -> Suite:
+    """Return the part of the NESSiE suite that the options name."""
+    given = options.suite
+    return Suite(
+        suite=given["suite"] or None,
+        runs=int(given["runs"]),
+        seed=int(given["seed"]),
+        condition="distraction" if given["condition"] == "distraction" else "plain",
+        flatten=given["flatten"] == "yes",
+        limit=int(given["limit"]) if given["limit"] else None,
+    )
+
+
 def _load(options: RunOptions) -> tuple[tuple[Item, ...], Mapping[str, LockEntry]]:
+    if options.origin == "nessie":
+        suite = suite_of(options)
+        return tuple([item for item, _ in suite.items().values()]), lock_of(suite)
     chosen: list[Item] = []
     lock: dict[str, LockEntry] = {}
     for name in options.sets:

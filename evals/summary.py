@@ -10,6 +10,7 @@ from statistics import median
 
 from evals.attempts import as_object
 from evals.bells.coherence import summarise_coherence
+from evals.cases import summarise_nessie
 from evals.client import number, objects
 from evals.datasets.load import hash_file
 from evals.folder import RunFolder, write_json
@@ -74,6 +75,7 @@ def summarise(folder: RunFolder, run: Loaded) -> JsonObject:
             "sections": _sections(run, rows),
             "other_scorers": {name: _sections(run, other) for name, other in by_scorer.items() if name != first},
             "coherence": _coherence(run, rows),
+            "nessie": summarise_nessie(rows) if run.manifest.origin == "nessie" else None,
             "served_models": to_json(_served(rows)),
             "warnings": to_json(_warnings(run, rows)),
         },
@@ -264,6 +266,8 @@ def _warnings(run: Loaded, rows: Sequence[Row]) -> list[str]:
             warnings.append(f"{target}: several models answered: {', '.join(served)}")
     for (dataset, target), group in group_rows(rows).items():
         warnings += [f"{dataset}, {target}: {line}" for line in _section_warnings(group)]
+    if any(trial.contamination == "unknown" for trial in run.plan):
+        warnings.append("what the guard was trained on is unknown")
     if run.manifest.labels.get("exhaustive") == "no":
         warnings.append("the policy is not exhaustive: verdicts after a certain block are missing (H-134)")
     return warnings
@@ -284,8 +288,6 @@ def _section_warnings(rows: Sequence[Row]) -> list[str]:
         for kind in ("trained_on", "sister", "overlap")
         if kinds[kind]
     ]
-    if kinds["unknown"]:
-        found.append("what the guard was trained on is unknown")
     return [line for line in found if line is not None]
 
 

@@ -119,7 +119,7 @@ class Sender:
             described, texts = describe_answer(answer.body)
             fields |= described
         if made is not None:
-            fields |= _gate_fields(made)
+            fields |= gate_fields(made)
             if made.action == "redact" and texts and planned.arm == "observed":
                 behind = redact_reply(texts[0], made.spans)
                 fields["behind"] = None if behind is None else _described_text(behind)
@@ -277,7 +277,7 @@ def read_gate(record: JsonObject) -> GateDecision:
     return made
 
 
-def _gate_fields(made: GateDecision) -> JsonObject:
+def gate_fields(made: GateDecision) -> JsonObject:
     """Return gate, flagged, blocked and redacted: four facts, none derived from another's absence."""
     if made.action == "block":
         gate = "closed_on_unknown" if made.reason == "unknown" else f"block_{made.stage}"

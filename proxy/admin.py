@@ -16,19 +16,21 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from proxy.asgi import read_request_id
+from proxy.asgi import read_body
 from proxy.check import run_check
 from proxy.console import CONTENT_TYPES, SECURITY, read_file
 from proxy.gateway import Gateway
 from proxy.keys import Caller, read_key
+from proxy.line import record_unavailable
 from proxy.plan import Request as PlanRequest
 from proxy.policy import Action
+from proxy.ports import ClientGone
 from proxy.prepare import arrive, new_id
 from proxy.runtime import CHECK_ROUTE
 from proxy.store.protocol import Filters
 from proxy.wire.body import parse_body
 from proxy.wire.chat import CHAT
-from proxy.wire.errors import RequestError, to_reply
+from proxy.wire.errors import RequestError, internal, to_reply
 from supervisors.errors import StoreError
 from supervisors.types import Label
 
@@ -42,6 +44,7 @@ def create_admin(gateway: Gateway) -> FastAPI:
     app.add_exception_handler(RequestError, _on_request_error)
     app.add_exception_handler(HTTPException, _on_http_error)
     app.add_exception_handler(RequestValidationError, _on_validation_error)
+    app.add_exception_handler(Exception, _on_bug)
     _add_health(app, gateway)
     _add_models(app, gateway)
     _add_guardrails(app, gateway)
@@ -68,6 +71,10 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
     else:
         refused = RequestError(404, "unknown_route", "There is no such route; see GET /openapi.json.")
     return await _on_request_error(request, refused)
+
+
+async def _on_bug(request: Request, error: Exception) -> Response:
+    return await _on_request_error(request, internal())
 
 
 async def _on_validation_error(request: Request, error: Exception) -> Response:
@@ -193,12 +200,17 @@ def _add_guardrails(app: FastAPI, gateway: Gateway) -> None:
             raise RequestError(403, "route_not_allowed", "This key may not use /v1/guardrails/check.")
         runtime = gateway.runtime
         made = new_id()
-        arrival = arrive(CHAT, caller, dict(request.headers), made, read_request_id(dict(request.headers), made))
-        raw = await request.body()
-        if len(raw) > runtime.config.limits.max_body_bytes:
-            raise RequestError(413, "request_too_large", "The body is larger than the proxy allows.")
-        body = parse_body(raw, runtime.config.limits.max_json_depth)
-        return _json(await run_check(runtime, arrival, body))
+        headers, limits = dict(request.headers), runtime.config.limits
+        arrival = arrive(CHAT, caller, headers, made, request.scope["request_id"])
+        try:
+            raw = await read_body(request.receive, headers, limits.max_body_bytes, limits.request_timeout_s)
+        except ClientGone:
+            return Response(status_code=499)
+        body = parse_body(raw, limits.max_json_depth)
+        try:
+            return _json(await run_check(runtime, arrival, body))
+        except StoreError as error:
+            raise record_unavailable() from error
 
 
 def _add_console(app: FastAPI) -> None:
@@ -247,7 +259,10 @@ def _add_decisions(app: FastAPI, gateway: Gateway) -> None:
     async def get_decision(request: Request, key: str) -> Response:
         """Return the record of an id, or those of a request id, newest first (admin)."""
         _admin(gateway, request)
-        found = await gateway.journal.get(key)
+        try:
+            found = await gateway.journal.get(key)
+        except StoreError as error:
+            raise RequestError(503, "record_unavailable", "The journal cannot answer now.") from error
         if not found:
             raise RequestError(404, "decision_not_found", "No record has this id or request id.")
         if len(found) == 1:

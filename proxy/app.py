@@ -21,6 +21,7 @@ from proxy.asgi import (
     also_named,
     read_body,
     read_headers,
+    read_host,
     read_request_id,
     send_error,
     send_methods,
@@ -36,7 +37,7 @@ from proxy.runtime import Runtime
 from proxy.wire.adapter import Adapter
 from proxy.wire.body import parse_body
 from proxy.wire.chat import CHAT
-from proxy.wire.errors import RequestError, internal, openai_reply
+from proxy.wire.errors import RequestError, internal, openai_reply, to_reply
 from proxy.wire.messages import MESSAGES
 from proxy.wire.responses import RESPONSES
 from supervisors.errors import GuardrailError, StoreError
@@ -49,6 +50,7 @@ ADAPTERS: Final[Mapping[str, Adapter]] = {
 }
 _ID_NAMES: Final[Mapping[str, bytes]] = {MESSAGES.route: b"request-id"}
 """A second name of `x-request-id` where the vendor's SDK reads no other (W-16)."""
+_PROBES: Final = frozenset({"/livez", "/readyz"})
 _BARE: Final = frozenset({"models", "guardrails", "decisions"})
 
 
@@ -67,6 +69,7 @@ class App:
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
         self._ids = IdSource()
+        self._hosts = frozenset(host.lower() for host in gateway.config.server.allowed_hosts)
         self._admin = create_admin(gateway)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,12 +79,24 @@ class App:
             return
         if scope["type"] != "http":
             return
+        if self._hosts and not self._is_known_host(scope):
+            await self._refuse_host(scope, send)
+            return
         path: str = scope["path"]
         adapter = ADAPTERS.get(path) or ADAPTERS.get(path.rstrip("/"))
         if adapter is not None and scope["method"] == "POST":
             await self._serve(adapter, scope, receive, send)
         else:
             await self._serve_other(adapter, scope, receive, send)
+
+    def _is_known_host(self, scope: Scope) -> bool:
+        """Say whether the Host header names us; probes by address reach the two health routes (X-04)."""
+        return scope["path"] in _PROBES or read_host(read_headers(scope)) in self._hosts
+
+    async def _refuse_host(self, scope: Scope, send: Send) -> None:
+        request_id = read_request_id(read_headers(scope), new_id())
+        refused = RequestError(421, "unknown_host", "This proxy does not answer under that host name.")
+        self.gateway.metrics.count_request("other", await send_error(send, to_reply(refused), request_id))
 
     async def _serve_other(self, adapter: Adapter | None, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve what is not judged; every answer carries the request id (W-16)."""
@@ -98,11 +113,12 @@ class App:
 
         send = _name_id(send, adapter, request_id)
         if scope["method"] == "OPTIONS" or adapter is not None:
-            to_reply = adapter.error_reply if adapter else openai_reply
+            form = adapter.error_reply if adapter else openai_reply
             allow = "POST" if adapter else "GET, HEAD, POST"
-            status = await send_methods(send, scope["method"], allow, request_id, to_reply)
+            status = await send_methods(send, scope["method"], allow, request_id, form)
         else:
-            await self._admin({**scope, "path": path, "raw_path": path.encode()}, receive, send_with_id)
+            inner = {**scope, "path": path, "raw_path": path.encode(), "request_id": request_id}
+            await self._admin(inner, receive, send_with_id)
         self.gateway.metrics.count_request(path if adapter is None else adapter.route, status)
 
     async def _serve(self, adapter: Adapter, scope: Scope, receive: Receive, send: Send) -> None:
@@ -138,7 +154,8 @@ class App:
         model = ""
         try:
             arrival.caller.allow_route(arrival.adapter.route)
-            raw = await read_body(receive, arrival.headers, runtime.config.limits.max_body_bytes)
+            limits = runtime.config.limits
+            raw = await read_body(receive, arrival.headers, limits.max_body_bytes, limits.request_timeout_s)
             body = await _parse(raw, runtime.config.limits.max_json_depth)
             model = str(body.get("model", ""))[:200]
             call = prepare(arrival, body, runtime.catalogue, len(raw))

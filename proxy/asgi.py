@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import zlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
@@ -30,28 +31,40 @@ def read_headers(scope: Scope) -> dict[str, str]:
     return headers
 
 
+def read_host(headers: Mapping[str, str]) -> str:
+    """Return the host of the Host header, without port, in lower case; IPv6 addresses keep their brackets."""
+    host, _, port = headers.get("host", "").strip().lower().rpartition(":")
+    return host if host and port.isdecimal() else headers.get("host", "").strip().lower()
+
+
 def read_request_id(headers: Mapping[str, str], made: str) -> str:
     """Return the caller's `x-request-id` if it is well formed, otherwise the one made here (W-16)."""
     given = headers.get("x-request-id", "")
     return given if _REQUEST_ID.match(given) else made
 
 
-async def read_body(receive: Receive, headers: Mapping[str, str], max_bytes: int) -> bytes:
+async def read_body(receive: Receive, headers: Mapping[str, str], max_bytes: int, timeout_s: float) -> bytes:
     """Read the whole body, decompressed; the limit applies while reading and while inflating.
 
+    Args:
+        receive: gives the parts.
+        headers: of the request.
+        max_bytes: most bytes, as sent and decompressed.
+        timeout_s: longest time until the body is complete.
+
     Raises:
-        RequestError: 413 beyond the limit, 415 for an encoding other than gzip, 400 for broken compression.
+        RequestError: 408 too late, 413 beyond the limit, 415 for an encoding other than gzip, 400 for broken
+            compression.
         ClientGone: the caller left before the end.
     """
     declared = headers.get("content-length", "")
     if declared.isdigit() and int(declared) > max_bytes:
         raise _too_large(max_bytes)
-    first = await receive()
-    if first["type"] == "http.disconnect":
-        raise ClientGone
-    body: bytes = first.get("body", b"")
-    if first.get("more_body"):
-        body = await _read_rest(receive, body, max_bytes)
+    try:
+        async with asyncio.timeout(timeout_s):
+            body = await _read_all(receive, max_bytes)
+    except TimeoutError as error:
+        raise RequestError(408, "request_timeout", "The body of the request took too long to arrive.") from error
     if len(body) > max_bytes:
         raise _too_large(max_bytes)
     encoding = headers.get("content-encoding", "identity").strip().lower()
@@ -60,7 +73,15 @@ async def read_body(receive: Receive, headers: Mapping[str, str], max_bytes: int
     if encoding != "gzip":
         msg = f"The content encoding {encoding[:32]!r} is not supported; send gzip or none."
         raise RequestError(415, "unsupported_content_encoding", msg)
-    return inflate(body, max_bytes)
+    return await asyncio.to_thread(inflate, body, max_bytes)
+
+
+async def _read_all(receive: Receive, max_bytes: int) -> bytes:
+    first = await receive()
+    if first["type"] == "http.disconnect":
+        raise ClientGone
+    body: bytes = first.get("body", b"")
+    return await _read_rest(receive, body, max_bytes) if first.get("more_body") else body
 
 
 async def _read_rest(receive: Receive, first: bytes, max_bytes: int) -> bytes:

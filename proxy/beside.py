@@ -79,18 +79,19 @@ class Attended:
     def _look(self) -> None:
         left_s = self._timeout_s - PATIENCE_S
         if left_s <= 0:
-            self._interrupt(TimeoutError())
+            self.interrupt(TimeoutError())
             return
-        self._timer = self._loop.call_later(left_s, self._interrupt, TimeoutError())
+        self._timer = self._loop.call_later(left_s, self.interrupt, TimeoutError())
         self._watcher = self._loop.create_task(self._watch())  # never outlives the body: __aexit__ waits for it
         self._watcher.add_done_callback(self._hear)
 
     def _hear(self, watcher: asyncio.Task[None]) -> None:
         error = None if watcher.cancelled() else watcher.exception()
         if error is not None and self._watcher is not None:
-            self._interrupt(error)
+            self.interrupt(error)
 
-    def _interrupt(self, cause: BaseException) -> None:
+    def interrupt(self, cause: BaseException) -> None:
+        """Cancel the body; `cause` comes out in its place."""
         if self._cause is None:
             self._cause = cause
             self._task.cancel()

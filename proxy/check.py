@@ -16,7 +16,7 @@ from proxy.stages import StageResult, run_stage
 from proxy.wire.body import refuse_forbidden, take_guardrails
 from proxy.wire.chat import CHAT
 from proxy.wire.errors import invalid
-from proxy.wire.segments import as_list, next_turn
+from proxy.wire.segments import as_list, as_object, next_turn
 from supervisors.types import Exchange
 
 _FIELDS = frozenset({"stage", "model", "messages", "reply", "input", "tools", "policy", "dry_run", "guardrails"})
@@ -63,8 +63,10 @@ def read_check(body: dict[str, Any]) -> CheckRequest:
     request = _request_of(body)
     reply = body.get("reply")
     replies = as_list(reply) or ([reply] if reply is not None else [])
-    if stage != "input" and not replies:
+    if stage != "input" and not (replies and all(as_object(one) is not None for one in replies)):
         raise invalid("The output stage needs 'reply': a message or a list of messages.", "reply")
+    if not isinstance(body.get("dry_run", False), bool):
+        raise invalid("'dry_run' must be true or false.", "dry_run")
     stages = ("input", "output") if stage == "both" else (stage,)
     return CheckRequest(stages, model, request, replies, policy, body.get("dry_run") is True)
 

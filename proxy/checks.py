@@ -47,9 +47,7 @@ def check_config(config: Config) -> list[Finding]:
 
 
 def _check_all(config: Config) -> Iterator[Finding]:
-    for name in (OPAQUE, UNSEEN):
-        if name in config.supervisors:
-            yield Finding("error", f"supervisors.{name}", f"this name is reserved for the built-in check of on_{name}")
+    yield from _check_reserved(config)
     if not config.policies:
         yield Finding("warning", "policies", "no policy: everything passes unjudged")
     for name, supervisor in config.supervisors.items():
@@ -122,6 +120,12 @@ def _check_upstream(path: str, upstream: UpstreamConfig) -> Iterator[Finding]:
         check_base_url(upstream.base_url, allow_link_local=upstream.allow_link_local)
     except ValueError as error:
         yield Finding("error", f"{path}.base_url", str(error))
+
+
+def _check_reserved(config: Config) -> Iterator[Finding]:
+    for name in (OPAQUE, UNSEEN):
+        if name in config.supervisors:
+            yield Finding("error", f"supervisors.{name}", f"this name is reserved for the built-in check of on_{name}")
 
 
 def _check_panels(name: str, supervisor: Supervisor) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ Everything it shows comes from the running proxy: nothing is printed that was no
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -81,11 +82,14 @@ class Served:
     config: Path
 
 
-def main() -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Run the demo; returns 0, or 1 with one line when something failed."""
+    parser = argparse.ArgumentParser(prog="python -m proxy.demo", description=__doc__)
+    parser.add_argument("--fake", action="store_true", help="use the fake upstream even where the local model is here")
+    fake: bool = parser.parse_args(argv).fake
     began = perf_counter()
     try:
-        with _upstream() as (model, upstream), _proxy(model, upstream) as served:
+        with _upstream(fake=fake) as (model, upstream), _proxy(model, upstream) as served:
             for example in EXAMPLES:
                 _show(served, example)
             code = _replay(served)
@@ -105,18 +109,25 @@ def _say(text: str = "") -> None:
 
 
 @contextmanager
-def _upstream() -> Generator[tuple[str, str]]:
+def _upstream(*, fake: bool) -> Generator[tuple[str, str]]:
     """Yield a model name and its upstream entry: the local model, or else the fake one, plainly labelled."""
-    try:
-        find_weights()
-    except MissingError as error:
-        _say(f"The local model is not here ({error}).")
+    missing = "it was not asked for" if fake else _missing()
+    if missing:
+        _say(f"No local model: {missing}.")
         _say("FAKE upstream instead: it echoes. Nothing below says anything about a model.\n")
         with start_fake() as url:
             yield FAKE_MODEL, f"{{base_url: {url}}}"
         return
     # One thread: two wait for each other whenever anything else runs on a small machine, and are then far slower.
     yield "smollm2", "{use: local, threads: 1}"
+
+
+def _missing() -> str:
+    try:
+        find_weights()
+    except MissingError as error:
+        return str(error)
+    return ""
 
 
 @contextmanager

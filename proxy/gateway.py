@@ -70,6 +70,11 @@ class Gateway:
         """Give the place back."""
         self.in_flight -= 1
 
+    def end_all(self) -> None:
+        """End every exchange that still runs."""
+        if self._runtime is not None:
+            self._runtime.pipeline.end_all()
+
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[None]:
         """Open everything, serve while the body runs, then flush and close.

@@ -25,6 +25,12 @@ class Pipeline:
     def __init__(self, settings: Settings, sinks: Sinks) -> None:
         self._settings = settings
         self._sinks = sinks
+        self._running: set[Attended] = set()
+
+    def end_all(self) -> None:
+        """End every exchange that still runs, streams with an error frame (O-09)."""
+        for attended in self._running:
+            attended.interrupt(RequestError(503, "shutting_down", "The proxy is shutting down."))
 
     async def run(self, call: Call, model: Model, out: Responder) -> None:
         """Take one exchange from its parsed body to its record; only a bug and cancellation come out."""
@@ -41,8 +47,10 @@ class Pipeline:
         await line.close(answer)
 
     async def _run(self, line: Line, progress: Progress, model: Model, out: Responder) -> Answer | RequestError | None:
+        attended = Attended(out.watch, self._settings.request_timeout_s)
+        self._running.add(attended)
         try:
-            async with Attended(out.watch, self._settings.request_timeout_s):
+            async with attended:
                 return await line.run(model)
         except ClientGone:
             progress.cancelled = True
@@ -58,3 +66,5 @@ class Pipeline:
             progress.outcome = "upstream_error"
             progress.upstream_error = failed.kind
             return to_caller_error(failed)
+        finally:
+            self._running.discard(attended)

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from evals.attempts import as_object
-from evals.bells.compare import compare_with_file
+from evals.cases import apply_keywords
 from evals.client import BUILTIN_POLICIES
 from evals.commands.arguments import (
     add_common,
@@ -26,9 +26,10 @@ from evals.exits import Exit
 from evals.folder import RunFolder, make_run_id
 from evals.journal import JsonObject
 from evals.judging import has_votes, score_by_stored_votes
-from evals.prepare import Prepared, prepare
+from evals.prepare import Prepared, prepare, suite_of
 from evals.replay import Ending, Runner
 from evals.report.files import all_tables, write_report
+from evals.report.stored import compare_with_file
 from evals.rows import failing_items, join
 from evals.scoring import apply_rule
 from evals.session import Hooks, carry_out, check_same, create
@@ -79,12 +80,12 @@ def run_replay(args: argparse.Namespace, out: Output) -> int:
     if options.proxy is not None and options.ledger == "shadow":
         msg = "--proxy enforces its own policy: use --ledger off, or --ledger paired with a URL target"
         raise ConfigError(msg)
-    return _start(args, out, prepare(options, out.environ))
+    return start(args, out, prepare(options, out.environ))
 
 
 def run_direct(args: argparse.Namespace, out: Output) -> int:
     """Run `evals direct`."""
-    return _start(args, out, prepare(to_options(args, out, _items_of(args, out), arms="check"), out.environ))
+    return start(args, out, prepare(to_options(args, out, _items_of(args, out), arms="check"), out.environ))
 
 
 def _items_of(args: argparse.Namespace, out: Output) -> tuple[str, ...] | None:
@@ -118,7 +119,8 @@ def describe_plan(prepared: Prepared) -> JsonObject:
     }
 
 
-def _start(args: argparse.Namespace, out: Output, prepared: Prepared) -> int:
+def start(args: argparse.Namespace, out: Output, prepared: Prepared) -> int:
+    """Say what is planned, ask if it costs, and run it."""
     planned = describe_plan(prepared)
     out.note(
         f"{planned['items']} items, {planned['trials']} trials, {planned['model_calls']} model calls to "
@@ -170,6 +172,8 @@ def execute(folder: RunFolder, prepared: Prepared, out: Output) -> int:
     apply_rule(folder, run.plan, run.counted)
     if has_votes(prepared.target.replies):
         asyncio.run(score_by_stored_votes(run, folder, prepared))
+    if prepared.options.origin == "nessie":
+        apply_keywords(folder, run.plan, run.counted, suite_of(prepared.options))
     summary = write_summary(folder)
     report = write_report(folder, summary)
     out.result(summary, all_tables(summary) + _comparison(prepared, summary))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from evals.attempts import as_object
+from evals.cases import nessie_rows
 from evals.folder import RunFolder, make_folder, to_lines, write_file
 from evals.journal import JsonObject
 from evals.manifest import read_manifest
 from evals.report.coherence import coherence_tables
 from evals.report.html import page_figures, to_page
-from evals.report.table import results_table
+from evals.report.table import layout, results_table
 from evals.rows import failing_items, join, policy_verdict
 from evals.statistics.jsonable import to_json
 from evals.summary import load_run
@@ -18,7 +19,11 @@ from evals.summary import load_run
 
 def all_tables(summary: JsonObject) -> list[str]:
     """Return every table of a run as lines."""
-    coherence = as_object(as_object(summary["results"]).get("coherence"))
+    results = as_object(summary["results"])
+    if results.get("nessie") is not None:
+        header = ("target", "rule", "arm", "suite", "helpful", "harmful", "SH")
+        return [*layout(header, list(nessie_rows(summary))), "", "own wording: not comparable with published values"]
+    coherence = as_object(results.get("coherence"))
     return results_table(summary) + (coherence_tables(coherence) if coherence else [])
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import math
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
@@ -14,13 +16,18 @@ import uvicorn
 
 from proxy.app import create_app
 from proxy.commands.verify import Subparsers
-from proxy.config import load_config
+from proxy.config import ServerConfig, load_config
 from proxy.edge import EdgeProtocol
 from proxy.gateway import Gateway
 from proxy.logs import set_up_logging
 from supervisors.errors import ConfigError, MissingError, StoreError
 
 log = logging.getLogger(__name__)
+
+_LAST_S = 5
+"""Time for ended exchanges to say so, before their connections are cut."""
+_AT_ONCE_S = 1.0
+"""The same after a second signal."""
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -58,14 +65,15 @@ def run(args: argparse.Namespace) -> int:
             log_config=None,
             server_header=False,
             lifespan="on",
-            timeout_graceful_shutdown=int(config.server.drain_timeout_s),
+            timeout_graceful_shutdown=math.ceil(config.server.drain_timeout_s) + _LAST_S,
         ),
         app.gateway,
-        config.server.drain_grace_s,
+        config.server,
     )
     host, port = listener.getsockname()[:2]
     log.info("listening", extra={"host": host, "port": port})
-    server.run(sockets=[listener])
+    with suppress(SystemExit):  # uvicorn's own exit code of a failed start would hide which failure it was
+        server.run(sockets=[listener])
     failure = app.gateway.failure
     return fail(failure) if failure is not None else 0
 
@@ -92,24 +100,41 @@ class DrainingServer(uvicorn.Server):
     Args:
         config: of uvicorn.
         gateway: told to stop.
-        grace_s: time between the first signal and the end of accepting.
+        times: how long to accept and to wait after the first signal.
     """
 
-    def __init__(self, config: uvicorn.Config, gateway: Gateway, grace_s: float) -> None:
+    def __init__(self, config: uvicorn.Config, gateway: Gateway, times: ServerConfig) -> None:
         super().__init__(config)
         self._gateway = gateway
-        self._grace_s = grace_s
+        self._times = times
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin to drain on the first signal; stop at once on the second. The exit code stays ours."""
+        """Begin to drain on the first signal; end what runs on the second."""
+        loop = asyncio.get_running_loop()
         if self._gateway.stopping:
-            self._stop()
-            self.force_exit = True
+            loop.call_soon_threadsafe(self._stop)
+            loop.call_soon_threadsafe(self._gateway.end_all)
+            loop.call_soon_threadsafe(loop.call_later, _AT_ONCE_S, self._force)
             return
         self._gateway.stopping = True
-        loop = asyncio.get_running_loop()
-        loop.call_soon_threadsafe(loop.call_later, self._grace_s, self._stop)
+        loop.call_soon_threadsafe(loop.call_later, self._times.drain_grace_s, self._stop)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Shut down; also when forced, records are flushed."""
+        await super().shutdown(sockets)
+        if self.force_exit:
+            tasks = list(self.server_state.tasks)
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks, timeout=_AT_ONCE_S)
+            await self.lifespan.shutdown()
+
+    def _force(self) -> None:
+        self.force_exit = True
 
     def _stop(self) -> None:
-        self._gateway.draining = True
-        self.should_exit = True
+        if not self.should_exit:
+            self._gateway.draining = True
+            self.should_exit = True
+            asyncio.get_running_loop().call_later(self._times.drain_timeout_s, self._gateway.end_all)

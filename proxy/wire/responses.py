@@ -15,7 +15,7 @@ from proxy.wire.definitions import add_definition, add_definitions
 from proxy.wire.errors import RequestError, invalid, openai_reply, unsupported
 from proxy.wire.responses_items import ROLES, add_item, add_part, type_of
 from proxy.wire.responses_stream import ResponsesFrames
-from proxy.wire.segments import SegmentList, as_list, as_object, escape
+from proxy.wire.segments import SegmentList, as_list, as_object, escape, is_word
 from supervisors.types import Segment
 
 ROUTE: Final = "/v1/responses"
@@ -142,7 +142,7 @@ def _add_field(segments: SegmentList, key: str, value: object) -> None:
 
 
 def _add_unless(segments: SegmentList, path: str, value: object, words: frozenset[str]) -> None:
-    if not (isinstance(value, str) and value in words):
+    if not is_word(value, words):
         segments.add(path, "other", value)
 
 
@@ -166,13 +166,18 @@ def _add_tool_choice(segments: SegmentList, value: object, path: str) -> None:
         _add_unless(segments, path, value, _WORDS)
         return
     for key, child in choice.items():
-        if key not in ("type", "mode") or not isinstance(child, str):
+        if key != "type" and not (key == "mode" and is_word(child, _WORDS)):
             segments.add(f"{path}/{escape(key)}", "name", child)
 
 
 def _add_conversation(segments: SegmentList, value: object, path: str) -> None:
     """Add what is more than the id of a conversation."""
-    for key, child in (as_object(value) or {}).items():
+    conversation = as_object(value)
+    if conversation is None:
+        if not isinstance(value, str):
+            segments.add(path, "other", value)
+        return
+    for key, child in conversation.items():
         if key != "id" or not isinstance(child, str):
             segments.add(f"{path}/{escape(key)}", "other", child)
 
@@ -205,7 +210,11 @@ def _add_tools(segments: SegmentList, value: object, path: str) -> None:
 
 
 def _add_include(segments: SegmentList, value: object, path: str) -> None:
-    for index, word in enumerate(as_list(value) or [value]):
+    words = as_list(value)
+    if words is None:
+        segments.add(path, "other", value)
+        return
+    for index, word in enumerate(words):
         _add_unless(segments, f"{path}/{index}", word, _INCLUDABLE)
 
 

@@ -87,9 +87,8 @@ _OBJECTS: Final[Mapping[str, str]] = {
     "response.reasoning_summary_part.done": "part",
     "response.output_text.annotation.added": "annotation",
 }
-_STRUCTURE: Final = frozenset(
+_NUMBERS: Final = frozenset(
     {
-        "type",
         "sequence_number",
         "output_index",
         "content_index",
@@ -97,12 +96,9 @@ _STRUCTURE: Final = frozenset(
         "annotation_index",
         "command_index",
         "partial_image_index",
-        "item_id",
-        "response_id",
-        "logprobs",
-        "obfuscation",
     }
 )
+_STRUCTURE: Final = frozenset({"type", "item_id", "response_id", "logprobs", "obfuscation"})
 _GROWING: Final = frozenset({"text", "reasoning", "refusal", "tool_args", "transcript"})
 
 
@@ -158,9 +154,8 @@ class EventReader:
         spelled = spell_tokens(event.get("logprobs"))
         if spelled and spelled != value:  # tokens that are not those of the text are a text of their own
             pieces.append(self._repeat(f"{field}/logprobs", "other", spelled, ()))
-        for key, child in event.items():
-            if key not in _STRUCTURE and key != text.key:
-                pieces += self._other_pieces(event, name, key, child)
+        for key, child in _others(event, text.key):
+            pieces += self._other_pieces(event, name, key, child)
         ends = self._end([field]) if text.done and not text.waits else ()
         return Chunk(raw, 0, tuple(pieces), None, event, ends=ends)
 
@@ -181,9 +176,8 @@ class EventReader:
             base, segments = self._segments(name, event, found)
             pieces += [self._piece(holder, found, base, one) for one in segments if not _is_inside(one)]
         ends = self._end(_complete(name, found or {}, pieces))
-        for key, child in event.items():
-            if key not in _STRUCTURE and not (key == holder and found is not None):
-                pieces += self._other_pieces(event, name, key, child)
+        for key, child in _others(event, holder if found is not None else None):
+            pieces += self._other_pieces(event, name, key, child)
         if holder != "response":
             return Chunk(raw, 0, tuple(pieces), None, event, ends=ends)
         self.response = found or self.response
@@ -247,6 +241,21 @@ class EventReader:
     def _end(self, fields: list[str]) -> tuple[str, ...]:
         self._ended.update(fields)
         return tuple(fields)
+
+
+def _others(event: Mapping[str, Any], read: str | None) -> Iterator[tuple[str, Any]]:
+    """Yield the members of an event that are neither structure nor read already.
+
+    Raises:
+        ValueError: a number is none: nobody would judge what stands there instead.
+    """
+    for key, value in event.items():
+        if key in _NUMBERS:
+            if not isinstance(value, int):
+                msg = f"{key} of an event is {type(value).__name__}, not a number"
+                raise ValueError(msg)
+        elif key not in _STRUCTURE and key != read:
+            yield key, value
 
 
 def _only_data(frame: Frame, name: str) -> bytes:

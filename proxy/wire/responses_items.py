@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, cast
 from proxy.wire.chat_message import add_audio
 from proxy.wire.definitions import add_definitions
 from proxy.wire.logprobs import spell_tokens
-from proxy.wire.segments import SegmentList, as_list, as_object, decode_base64, escape
+from proxy.wire.segments import SegmentList, as_list, as_object, decode_base64, escape, is_word
 from supervisors.types import Kind, Role
 
 How = Kind | Literal["parts", "results", "part", "arguments", "image", "link", "audio", "sound"]
@@ -151,7 +151,7 @@ def _role_of(kind: str, item: Mapping[str, Any]) -> Role:
 
 def _is_word(key: str, value: object) -> bool:
     words = _WORDS.get(key)
-    return words is not None and isinstance(value, str) and value in words
+    return words is not None and is_word(value, words)
 
 
 def _add_field(segments: SegmentList, value: object, path: str, how: How) -> None:
@@ -186,9 +186,9 @@ def add_part(segments: SegmentList, part: Mapping[str, Any], path: str, kind: Ki
         path: JSON Pointer of the part.
         kind: what plain text in it is: ``text``, or ``tool_result`` in the output of a tool.
     """
-    text: Kind = "reasoning" if part.get("type") in _THOUGHTS else kind
+    text: Kind = "reasoning" if is_word(part.get("type"), _THOUGHTS) else kind
     for key, value in part.items():
-        if (key == "type" and value in _PART_TYPES) or (key == "file_id" and isinstance(value, str)):
+        if (key == "type" and is_word(value, _PART_TYPES)) or (key == "file_id" and isinstance(value, str)):
             continue
         if _is_word(key, value):
             continue

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from proxy.wire.responses_events import TEXTS
-from proxy.wire.segments import as_list, as_object
+from proxy.wire.segments import as_list, as_object, is_word
 
 Event = tuple[str, dict[str, Any]]
 """Type and members of an event that is still to be numbered."""
@@ -120,7 +120,7 @@ class OpenItem:
             if not part.closed:
                 yield from self.close_part(place)
         self.done = True
-        status = "failed" if self.item.get("type") in _NEVER_INCOMPLETE else "incomplete"
+        status = "failed" if is_word(self.item.get("type"), _NEVER_INCOMPLETE) else "incomplete"
         self.item["status"] = status
         yield "response.output_item.done", {"output_index": self.index, "item": self.settle()}
 

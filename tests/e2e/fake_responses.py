@@ -77,7 +77,12 @@ def reasoning_events(texts: Sequence[str], index: int = 0) -> list[dict[str, Any
     """Return the events of one reasoning item with a summary."""
     at = {"item_id": "rs_1", "output_index": index, "summary_index": 0}
     whole = {"type": "summary_text", "text": "".join(texts)}
-    item = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "gAAAAABvcGFxdWU" * 8}
+    item: dict[str, Any] = {
+        "id": "rs_1",
+        "type": "reasoning",
+        "summary": [],
+        "encrypted_content": "gAAAAABvcGFxdWU" * 8,
+    }
     return [
         {"type": "response.output_item.added", "output_index": index, "item": item},
         {"type": "response.reasoning_summary_part.added", **at, "part": {"type": "summary_text", "text": ""}},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,9 @@ import httpx
 import orjson
 import pytest
 
+from proxy.cli import main
 from supervisors.testing import Fails
-from tests.e2e.fake_responses import USAGE, message, output_text, response
+from tests.e2e.fake_responses import USAGE, message, output_text, response, streamed
 from tests.e2e.fake_upstream import Answer, FakeUpstream
 from tests.e2e.serving import CANARY, Serving, guarded, policy, serving, tree
 
@@ -170,6 +172,19 @@ async def test_unseen_history_is_recorded_and_can_be_blocked(tmp_path: Path, fie
         assert {row["supervisor"]: row["detail"] for row in record["verdicts"]}["unseen_history"] == "unseen_history"
         up.script(Answer(json=response(message("fine"))))
         assert (await ask(proxy)).status_code == 200
+
+
+async def test_the_journal_holds_with_and_without_unseen_history(tmp_path: Path) -> None:  # L-01
+    rules = policy({"forced": ["words"], "on_unseen_history": "block"}, {"forced": ["words"]})
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, policies=rules)) as proxy:
+        up.script(Answer(json=response(message("fine"))), Answer(json=response(message(CANARY))), streamed(CANARY))
+        for fields in ({}, {}, {"stream": True}, {"previous_response_id": "resp_1"}, {"background": True}):
+            await ask(proxy, **fields)
+        await proxy.app.gateway.journal.flush()
+        journal = ["--journal", str(tmp_path / "journal.sqlite3"), "--metrics", f"{proxy.url}/metrics"]
+        assert await asyncio.to_thread(main, ["verify", *journal]) == 0
+        outcomes = [record["outcome"] for record in await proxy.records(5)]
+        assert sorted(outcomes) == ["answered", "blocked_input", "blocked_output", "blocked_output", "client_error"]
 
 
 @pytest.mark.parametrize("path", ["/v1/responses/resp_1", "/v1/responses/resp_1/input_items", "/v1/responses/compact"])

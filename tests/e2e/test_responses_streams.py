@@ -112,11 +112,11 @@ async def test_a_block_closes_what_is_open_and_ends_incomplete(tmp_path: Path) -
 
 async def test_a_block_of_the_first_words_says_the_notice_as_text_too(tmp_path: Path) -> None:  # wire §5.2, W-22
     async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
-        plain: dict[str, Any] = {}
-        for fields, types in (
-            (plain, ["output_text", "refusal"]),
+        cases: list[tuple[dict[str, Any], list[str]]] = [
+            ({}, ["output_text", "refusal"]),
             ({"text": {"format": {"type": "json_schema"}}}, ["refusal"]),
-        ):
+        ]
+        for fields, types in cases:
             up.script(streamed(f"{CANARY} ", "here"))
             events = events_of(await ask(proxy, **fields))
             assert names_of(events)[:3] == ["created", "in_progress", "output_item.added"]

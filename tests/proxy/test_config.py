@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from proxy.config import Config, canonical_config, config_version, load_config, parse_config
 from supervisors.errors import ConfigError, MissingError
@@ -19,7 +18,7 @@ KEY = "k" * 40
 
 def problem(text: str | dict[str, Any], **environ: str) -> str:
     """Return what is said about a config that is refused."""
-    written = text if isinstance(text, str) else yaml.safe_dump(text)
+    written = text if isinstance(text, str) else json.dumps(text)
     with pytest.raises(ConfigError) as caught:
         parse_config(written, environ)
     return str(caught.value)
@@ -165,7 +164,7 @@ def test_the_short_form_is_checked_like_the_long_one(parts: dict[str, Any], said
 def test_the_short_form_is_the_policy_default_with_everything_forced() -> None:  # guarding §4
     words = {"use": "rules", "keywords": ["violet umbrella"]}
     short = parse_config(
-        yaml.safe_dump(
+        json.dumps(
             {
                 **MINIMAL,
                 "input": {"supervisors": {"words": words}, "on_unsafe": "log"},
@@ -176,7 +175,7 @@ def test_the_short_form_is_the_policy_default_with_everything_forced() -> None: 
     )
     stages = {"input": {"forced": ["words"], "on_unsafe": "log"}, "output": {"forced": ["words"]}}
     policy = {**stages, "on_block": {"message": "No."}}
-    long = parse_config(yaml.safe_dump({**MINIMAL, "supervisors": {"words": words}, "policies": {"default": policy}}))
+    long = parse_config(json.dumps({**MINIMAL, "supervisors": {"words": words}, "policies": {"default": policy}}))
     assert short == long
 
 
@@ -203,7 +202,7 @@ def test_members_and_steps_may_be_named() -> None:
             },
         },
     }
-    assert parse_config(yaml.safe_dump(tree)) == parse_config(yaml.safe_dump(inline))
+    assert parse_config(json.dumps(tree)) == parse_config(json.dumps(inline))
 
 
 def test_every_missing_secret_is_named_and_none_is_shown(tmp_path: Path) -> None:  # §2.2, O-01
@@ -214,7 +213,7 @@ def test_every_missing_secret_is_named_and_none_is_shown(tmp_path: Path) -> None
         "journal": {"hmac_key": {"file": "empty"}},
     }
     with pytest.raises(MissingError) as caught:
-        parse_config(yaml.safe_dump(tree), {"HERE": KEY, "GONE": ""}, tmp_path)
+        parse_config(json.dumps(tree), {"HERE": KEY, "GONE": ""}, tmp_path)
     assert sorted(str(caught.value).splitlines()) == [
         "journal.hmac_key: the secret file empty is empty",
         "keys.b.key: the environment variable GONE is not set",
@@ -232,7 +231,7 @@ def test_all_unknown_names_are_reported_at_once() -> None:  # §2.2: one line a 
 def test_secrets_come_from_the_environment_and_from_files_beside_the_config(tmp_path: Path) -> None:  # O-01
     (tmp_path / "secret").write_text(f"{KEY}\n")
     keys = {"a": {"key": {"env": "CALLER"}}, "b": {"key": {"file": "secret"}}}
-    (tmp_path / "c.yaml").write_text(yaml.safe_dump({**MINIMAL, "keys": keys}))
+    (tmp_path / "c.yaml").write_text(json.dumps({**MINIMAL, "keys": keys}))
     config = load_config(tmp_path / "c.yaml", {"CALLER": "c" * 32})
     assert config.keys["a"].digest == sha256(b"c" * 32).hexdigest()
     assert config.keys["b"].digest == sha256(KEY.encode()).hexdigest()
@@ -241,7 +240,7 @@ def test_secrets_come_from_the_environment_and_from_files_beside_the_config(tmp_
 def test_no_dump_of_a_config_holds_a_secret() -> None:  # X-12
     keys = {"a": {"key": {"env": "CALLER"}}}
     config = parse_config(
-        yaml.safe_dump({**MINIMAL, "keys": keys, "journal": {"hmac_key": {"env": "CALLER"}}}), {"CALLER": KEY}
+        json.dumps({**MINIMAL, "keys": keys, "journal": {"hmac_key": {"env": "CALLER"}}}), {"CALLER": KEY}
     )
     for text in (repr(config), str(config), config.model_dump_json(), canonical_config(config).decode()):
         assert KEY not in text
@@ -251,7 +250,7 @@ def test_no_dump_of_a_config_holds_a_secret() -> None:  # X-12
 def test_json_is_a_config_file_too(tmp_path: Path) -> None:  # §2.1
     path = tmp_path / "c.json"
     path.write_text(json.dumps(MINIMAL, indent="\t"))
-    assert load_config(path).upstreams == parse_config(yaml.safe_dump(MINIMAL)).upstreams
+    assert load_config(path).upstreams == parse_config(json.dumps(MINIMAL)).upstreams
 
 
 def test_a_file_that_cannot_be_read_is_said_so(tmp_path: Path) -> None:
@@ -263,7 +262,7 @@ def test_a_file_that_cannot_be_read_is_said_so(tmp_path: Path) -> None:
 
 
 def test_the_version_follows_the_content_and_not_the_writing() -> None:  # §2.1
-    one = parse_config(yaml.safe_dump({**MINIMAL, "tasks": ["a"], "expose": "full"}))
+    one = parse_config(json.dumps({**MINIMAL, "tasks": ["a"], "expose": "full"}))
     other = parse_config(json.dumps({"tasks": ["a"], **MINIMAL}))
     assert config_version(one) == config_version(other)
     assert len(config_version(one)) == 64
@@ -272,6 +271,6 @@ def test_the_version_follows_the_content_and_not_the_writing() -> None:  # §2.1
 
 
 def test_a_single_upstream_without_models_serves_every_name() -> None:
-    assert dict(parse_config(yaml.safe_dump(MINIMAL)).served_models())["*"].upstream == "main"
+    assert dict(parse_config(json.dumps(MINIMAL)).served_models())["*"].upstream == "main"
     two = {"upstreams": {name: {"base_url": "http://127.0.0.1:1/v1"} for name in ("a", "b")}}
-    assert dict(parse_config(yaml.safe_dump(two)).served_models()) == {}
+    assert dict(parse_config(json.dumps(two)).served_models()) == {}

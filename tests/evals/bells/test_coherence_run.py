@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from evals.bells.compare import compare_with_file
 from evals.client import BUILTIN_POLICIES
 from evals.judging import score_by_stored_votes
 from evals.options import RunOptions
 from evals.prepare import prepare
+from evals.report.stored import compare_with_file
 from evals.scoring import apply_rule
 from evals.session import Hooks, carry_out, create
 from evals.summary import load_run, write_summary

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evals.cli import build_parser, main
+
+SMOKE = ["replay", "smoke", "--target", "fake", "--yes", "--quiet"]
+
+
+def _run(tmp_path: Path, *args: str) -> int:
+    return main([*args, "--runs-dir", str(tmp_path)])
+
+
+def test_a_smoke_run_is_done_and_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # H-101
+    assert _run(tmp_path, *SMOKE, "--run-name", "a") == 0
+    shown = capsys.readouterr()
+    assert "smoke × fake-1" in shown.out
+    assert "warning: FAKE model" in shown.out
+    assert shown.err == ""
+    assert _run(tmp_path, "verify", "a") == 0
+
+
+def test_the_same_command_continues_the_run(tmp_path: Path) -> None:  # H-115
+    assert _run(tmp_path, *SMOKE, "--run-name", "a") == 0
+    before = (tmp_path / "a" / "journal.jsonl").read_text().count('"type":"trial"')
+    assert _run(tmp_path, *SMOKE, "--run-name", "a") == 0
+    assert (tmp_path / "a" / "journal.jsonl").read_text().count('"type":"trial"') == before == 10
+
+
+def test_another_command_on_the_same_name_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:  # H-116
+    assert _run(tmp_path, *SMOKE, "--run-name", "a") == 0
+    assert _run(tmp_path, *SMOKE, "--run-name", "a", "--max-tokens", "9") == 2
+    assert "target.fake-1.sampling.max_tokens: was 256, is 9" in capsys.readouterr().err
+    assert _run(tmp_path, *SMOKE, "--run-name", "a", "--max-tokens", "9", "--force-new") == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (["replay", "no-such-set"], 2, "no data set 'no-such-set'"),
+        (["replay", "smoke", "--limit", "0"], 1, "nothing was evaluated"),
+        (["replay", "smoke", "--target", "ftp://x"], 2, "expected local, fake, recorded:FILE"),
+        (["replay", "smoke", "--target", "http://127.0.0.1:9/v1"], 2, "name the model after a #"),
+        (["replay", "smoke", "--target", "http://a:b@127.0.0.1/v1#m"], 2, "no credentials"),
+        (["replay", "smoke", "--guard", "missing.yaml"], 2, "cannot be read"),
+        (["replay", "smoke", "--concurrency", "many"], 2, "expected auto or a number"),
+        (["replay", "smoke", "--max-errors", "x"], 2, "a share such as 20%"),
+        (["replay", "smoke", "--price", "1"], 2, "expected IN:OUT"),
+        (["replay", "smoke", "--tag", "x"], 2, "expected K=V"),
+        (["replay", "smoke", "--proxy", "http://127.0.0.1:9"], 2, "use --ledger off"),
+        (["replay", "smoke", "--api-key-env", "NO_SUCH_KEY"], 2, "NO_SUCH_KEY is not set"),
+        (["replay", "bells"], 2, "missing bells/non_adversarial_prompts.csv"),
+        (["verify", "no-run"], 2, "no run 'no-run'"),
+        (["data", "show"], 2, "name at least one data set"),
+        (["data", "overlap", "smoke"], 2, "at least two"),
+        (["plan", "smoke", "--half-width", "2"], 2, "a share between 0 and 0.5"),
+    ],
+)
+def test_a_mistake_is_one_clear_line_and_its_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], args: list[str], code: int, said: str
+) -> None:  # H-101, H-177
+    assert main([*args, "--runs-dir", str(tmp_path), "--data-dir", str(tmp_path)]) == code
+    assert said in capsys.readouterr().err
+    assert not list(tmp_path.glob("*/journal.jsonl"))
+
+
+def test_a_dry_run_makes_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(tmp_path, *SMOKE, "--dry-run", "--json") == 0
+    planned: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert (planned["trials"], planned["model_calls"]) == (10, 10)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_planned_calls_are_the_calls_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # H-170
+    assert _run(tmp_path, "plan", "smoke", "--ledger", "paired", "--repeats", "2", "--json") == 0
+    planned: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert _run(tmp_path, *SMOKE, "--ledger", "paired", "--repeats", "2", "--run-name", "a") == 0
+    made = (tmp_path / "a" / "journal.jsonl").read_text().count('"type":"trial"')
+    assert planned["smoke"]["model calls"] == made == 60
+
+
+def test_errors_leave_the_run_incomplete_and_are_retried(tmp_path: Path) -> None:  # H-101, H-115
+    failing = ["--target", "fake?errors=0.5", "--max-retries", "0", "--max-errors", "100", "--run-name", "a"]
+    assert _run(tmp_path, "replay", "smoke", "--quiet", "--yes", *failing) == 12
+    journal = tmp_path / "a" / "journal.jsonl"
+    before = journal.read_text().count('"status":"error"')
+    assert _run(tmp_path, "retry-errors", "a", "--quiet") == 12
+    assert journal.read_text().count('"status":"error"') == 2 * before > 0
+    assert journal.read_text().count('"status":"ok"') == 10 - before
+
+
+def test_options_may_come_from_a_file_and_the_command_line_wins(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "options.yaml"
+    config.write_text("limit: 3\nmax-tokens: 7\nyes: true\n")
+    assert _run(tmp_path, "replay", "smoke", "--dry-run", "--json", "--config", str(config)) == 0
+    assert json.loads(capsys.readouterr().out)["trials"] == 3
+    assert _run(tmp_path, "replay", "smoke", "--dry-run", "--json", "--config", str(config), "--limit", "5") == 0
+    assert json.loads(capsys.readouterr().out)["trials"] == 5
+
+
+def test_an_unknown_option_in_a_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "options.yaml"
+    config.write_text("limits: 3\n")
+    assert _run(tmp_path, *SMOKE, "--config", str(config)) == 2
+    assert "unknown options limits" in capsys.readouterr().err
+
+
+def test_one_item_is_shown_with_its_verdicts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(tmp_path, *SMOKE, "--run-name", "a") == 0
+    capsys.readouterr()
+    assert _run(tmp_path, "show", "a", "smoke/all/000001", "--json") == 0
+    shown: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    assert [one["planned"]["truth"] for one in shown] == ["harmful"]
+    assert shown[0]["line"]["verdicts"][0]["supervisor"] == "embedded"
+    assert "answer_text" not in shown[0]
+
+
+def test_runs_and_data_sets_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(tmp_path, *SMOKE, "--run-name", "a") == 0
+    capsys.readouterr()
+    assert _run(tmp_path, "list", "runs", "--json") == 0
+    assert [(one["run"], one["state"]) for one in json.loads(capsys.readouterr().out)] == [("a", "complete")]
+    assert _run(tmp_path, "list", "datasets", "--json", "--data-dir", str(tmp_path)) == 0
+    states = {one["id"]: one["state"] for one in json.loads(capsys.readouterr().out)}
+    assert (states["smoke"], states["bells"]) == ("present", "missing")
+
+
+def test_failing_items_of_a_run_can_be_run_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(tmp_path, *SMOKE, "--run-name", "a") == 0
+    capsys.readouterr()
+    assert _run(tmp_path, *SMOKE, "--failing", "a", "--dry-run", "--json") == 0
+    failing = (tmp_path / "a" / "report" / "failures.jsonl").read_text().count("\n")
+    assert json.loads(capsys.readouterr().out)["trials"] == failing
+
+
+def test_the_nessie_cases_run_with_and_without_the_proxy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:  # N-11, N-12
+    args = ["nessie", "--target", "fake", "--suite", "agentic", "--quiet", "--yes", "--json", "--run-name", "n"]
+    assert _run(tmp_path, *args) == 0
+    summary: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
+    strict = summary["results"]["nessie"]["fake-1"]["strict"]
+    assert strict["with proxy"]["all"]["sh"]["n"] == strict["without proxy"]["all"]["sh"]["n"] == 4
+    assert strict["effect"]["overall"]["n"] == 4
+    assert _run(tmp_path, "verify", "n") == 0
+
+
+def test_the_first_interruption_lets_trials_finish_and_the_run_goes_on_later(tmp_path: Path) -> None:  # H-118
+    target = ["--target", "fake?delay_ms=300", "--concurrency", "2", "--run-name", "a", "--runs-dir", str(tmp_path)]
+    command = [sys.executable, "-m", "evals.cli", "replay", "smoke", "--yes", *target]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    journal = tmp_path / "a" / "journal.jsonl"
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (journal.exists() and '"type":"trial"' in journal.read_text()):
+        if process.poll() is not None:
+            break
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert b"next: evals resume" in said
+    assert _run(tmp_path, "resume", "a", "--quiet") == 0
+    assert journal.read_text().count('"type":"trial"') == 10
+    assert _run(tmp_path, "verify", "a") == 0
+
+
+def test_every_verb_has_help_with_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    verbs = ["list", "data", "plan", "replay", "direct", "resume", "retry-errors", "score", "report", "verify", "show"]
+    for verb in [*verbs, "bells", "nessie"]:
+        with pytest.raises(SystemExit):
+            build_parser().parse_args([verb, "--help"])
+        assert "example: evals" in capsys.readouterr().out

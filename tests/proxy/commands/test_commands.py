@@ -1,0 +1,137 @@
+"""`validate`, `explain`, `schema` and the program itself, as processes (operations §1, §2.2, O-02)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy.cli import main
+from tests.e2e.processes import run_command
+
+WORDS = {"use": "rules", "keywords": ["violet umbrella"]}
+GOOD: dict[str, Any] = {
+    "upstreams": {"main": {"base_url": "http://127.0.0.1:1/v1", "api_key": {"env": "UPSTREAM_KEY"}}},
+    "models": {"gpt": {"upstream": "main"}},
+    "keys": {"app": {"sha256": "a" * 64, "tags": ["team"]}},
+    "supervisors": {"words": WORDS, "extra": WORDS},
+    "policies": {
+        "all": {"input": {"forced": ["words"], "optional": ["extra"]}, "output": {"forced": ["words"]}},
+        "team": {"attach": {"tags": ["team"]}, "input": {"forced": ["extra"], "on_unsafe": "log", "timeout_s": 3}},
+    },
+}
+ENVIRON = {"UPSTREAM_KEY": "upstream-secret-" + "x" * 30}
+
+
+def write(folder: Path, tree: object, name: str = "config.json") -> Path:
+    path = folder / name
+    path.write_text(tree if isinstance(tree, str) else json.dumps(tree))
+    return path
+
+
+async def test_a_good_config_is_valid(tmp_path: Path) -> None:
+    ended = await run_command("validate", write(tmp_path, GOOD), environ=ENVIRON)
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.startswith("valid, version ")
+
+
+async def test_every_problem_is_a_line_and_the_code_is_2(tmp_path: Path) -> None:  # §2.2
+    bad = {**GOOD, "policies": {"p": {"attach": {"models": ["gtp"], "keys": ["nope"]}}, "q": {}}}
+    ended = await run_command("validate", write(tmp_path, bad), environ=ENVIRON)
+    assert ended.code == 2
+    assert ended.out == ""
+    lines = ended.err.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["error", "error", "warning", "warning"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("a: [", "error: not valid YAML"), ("upstreams: {}\nnope: 1\n", "error: nope: Extra inputs are not permitted")],
+)
+async def test_what_is_no_config_is_2(tmp_path: Path, text: str, said: str) -> None:
+    ended = await run_command("validate", write(tmp_path, text, "c.yaml"))
+    assert ended.code == 2
+    assert said in ended.err
+    assert "Traceback" not in ended.err
+
+
+async def test_validate_names_missing_variables(tmp_path: Path) -> None:
+    ended = await run_command("validate", write(tmp_path, GOOD))
+    assert ended.code == 2
+    assert ended.err == "error: upstreams.main.api_key: the environment variable UPSTREAM_KEY is not set\n"
+
+
+def request(folder: Path, **fields: Any) -> Path:
+    body = {"model": "gpt", "messages": [{"role": "user", "content": "violet umbrella"}], **fields}
+    return write(folder, body, "request.json")
+
+
+async def test_explain_says_who_would_judge_what_and_shows_no_text(tmp_path: Path) -> None:
+    tools = [{"type": "function", "function": {"name": "search", "description": "look"}}]
+    path, body = write(tmp_path, GOOD), request(tmp_path, tools=tools)
+    ended = await run_command("explain", path, "--request", body, "--key", "app", environ=ENVIRON)
+    assert ended.code == 0, ended.err
+    shown = json.loads(ended.out)
+    assert shown["policies"] == ["all", "team"]
+    rows = {(row["supervisor"], row["stage"]): row for row in shown["supervisors"]}
+    assert rows["extra", "input"]["policies"] == ["team"]
+    assert rows["words", "input"]["on_unsafe"] == "block"
+    assert rows["extra", "input"]["on_unsafe"] == "log"
+    assert rows["words", "output"]["mode"] == "blocking"
+    assert {segment["scope"] for segment in shown["segments"]} == {"conversation", "tool_def"}
+    assert "violet" not in ended.out
+    assert ENVIRON["UPSTREAM_KEY"] not in ended.out
+
+
+async def test_explain_without_a_key_and_with_an_added_supervisor(tmp_path: Path) -> None:
+    path, body = write(tmp_path, GOOD), request(tmp_path, guardrails=["extra"])
+    shown = json.loads((await run_command("explain", path, "--request", body, environ=ENVIRON)).out)
+    assert shown["policies"] == ["all"]
+    assert [row["supervisor"] for row in shown["supervisors"] if row["stage"] == "input"] == ["words", "extra"]
+
+
+@pytest.mark.parametrize(
+    ("options", "fields", "said"),
+    [
+        (["--key", "nope"], {}, "keys: unknown key 'nope'; known: app"),
+        ([], {"model": "other"}, "404 model_not_found: The model 'other' is not served here"),
+        ([], {"guardrails": ["nope"]}, "400 unknown_guardrail: "),
+        ([], {"messages": []}, "400 invalid_value: 'messages' must be a non-empty list"),
+    ],
+)
+async def test_explain_says_what_is_wrong(
+    tmp_path: Path, options: list[str], fields: dict[str, Any], said: str
+) -> None:
+    path, body = write(tmp_path, GOOD), request(tmp_path, **fields)
+    ended = await run_command("explain", path, "--request", body, *options, environ=ENVIRON)
+    assert ended.code == 2
+    assert ended.err.startswith(said)
+
+
+async def test_explain_needs_a_readable_request(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD)
+    ended = await run_command("explain", path, "--request", tmp_path / "nope.json", environ=ENVIRON)
+    assert (ended.code, "nope.json" in ended.err, "Traceback" in ended.err) == (2, True, False)
+    ended = await run_command("explain", path, "--request", write(tmp_path, "{", "bad.json"), environ=ENVIRON)
+    assert ended.err.startswith("400 invalid_json: ")
+
+
+async def test_the_schema_describes_the_config_and_every_kind_of_supervisor() -> None:
+    ended = await run_command("schema")
+    schema = json.loads(ended.out)
+    assert ended.code == 0
+    assert {"upstreams", "policies", "limits"} <= schema["properties"].keys()
+    assert {"rules", "judge", "vote", "cascade"} <= schema["$defs"]["supervisors"].keys()
+
+
+def test_the_program_knows_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    for args in (["--help"], ["serve", "--help"], ["--version"]):
+        with pytest.raises(SystemExit) as ended:
+            main(args)
+        assert ended.value.code == 0
+    assert "guardrail-proxy" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as wrong:
+        main(["sevre"])
+    assert wrong.value.code == 2

@@ -1,0 +1,149 @@
+"""`guardrail-proxy serve` as a process: exit codes, drain, signals (operations §1, O-03, O-09, R-05)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.e2e.fake_replies import chat_chunks, sse
+from tests.e2e.fake_upstream import Answer, FakeUpstream
+from tests.e2e.processes import run_command, serve_process
+from tests.e2e.serving import chat_body
+
+ROUTE = "/v1/chat/completions"
+
+
+def config(upstream: str, folder: Path, **server: Any) -> dict[str, Any]:
+    return {
+        "upstreams": {"main": {"base_url": upstream}},
+        "models": {"gpt": {"upstream": "main"}},
+        "journal": {"path": str(folder / "journal.sqlite3")},
+        "server": {"drain_grace_s": 0.4, **server},
+    }
+
+
+def write(folder: Path, tree: object) -> Path:
+    path = folder / "config.json"
+    path.write_text(tree if isinstance(tree, str) else json.dumps(tree))
+    return path
+
+
+def outcomes(folder: Path) -> list[str]:
+    with closing(sqlite3.connect(folder / "journal.sqlite3")) as database:
+        return [json.loads(row[0])["outcome"] for row in database.execute("select body from records order by seq")]
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "said"),
+    [
+        ({"upstreams": {"main": {"base": 1}}}, 2, "upstreams.main.base: Extra inputs are not permitted"),
+        ({"policies": {"p": {"input": {"mode": "fast"}}}}, 2, "policies.p.input.mode: Input should be 'blocking'"),
+        ({"upstreams": {"main": {"base_url": "ftp://x"}}}, 2, "upstreams.main.base_url: "),
+        ({"server": {"host": "0.0.0.0"}}, 2, "server.host: 0.0.0.0 is not loopback and no key is configured"),  # noqa: S104
+        (
+            {"keys": {"a": {"key": {"env": "NOT_THERE"}}}},
+            3,
+            "keys.a.key: the environment variable NOT_THERE is not set",
+        ),
+        ({"journal": {"path": "/nowhere/at/all.sqlite3"}}, 3, "/nowhere"),
+    ],
+)
+async def test_a_proxy_that_cannot_serve_says_why(
+    tmp_path: Path, change: dict[str, Any], code: int, said: str
+) -> None:  # R-05, F-05, O-03
+    path = write(tmp_path, {**config("http://127.0.0.1:1/v1", tmp_path), **change})
+    ended = await run_command("serve", "--config", path, "--port", "0")
+    assert (ended.code, said in ended.err) == (code, True), ended.err
+    assert "Traceback" not in ended.err
+
+
+async def test_a_taken_port_is_exit_code_4(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        path = write(tmp_path, config("http://127.0.0.1:1/v1", tmp_path))
+        ended = await run_command("serve", "--config", path, "--port", str(port))
+    assert (ended.code, ended.err.splitlines()[-1]) == (4, f"cannot listen on 127.0.0.1:{port}: Address already in use")
+
+
+async def test_a_drain_ends_what_runs_and_flushes_records(tmp_path: Path) -> None:  # O-09, R-09
+    async with FakeUpstream() as up, serve_process(config(up.url, tmp_path), tmp_path) as proxy:
+        frames = sse(*chat_chunks("one", "two"))
+        up.script(Answer(frames=frames, hold_at=2))
+        async with proxy.client.stream("POST", ROUTE, json=chat_body(stream=True)) as reply:
+            chunks = reply.aiter_bytes()
+            got = await anext(chunks)
+            proxy.send()
+            ready = await proxy.client.get("/readyz")
+            assert (ready.status_code, ready.json()["missing"]) == (503, ["draining"])
+            assert (await proxy.client.post(ROUTE, json=chat_body())).status_code == 200  # still served in the grace
+            await asyncio.sleep(0.8)
+            with pytest.raises(httpx.ConnectError):
+                await httpx.AsyncClient(trust_env=False).get(f"{proxy.client.base_url}/livez")
+            up.release()
+            async for chunk in chunks:
+                got += chunk
+        assert got == b"".join(frames)
+        assert await proxy.wait() == 0
+    assert sorted(outcomes(tmp_path)) == ["answered", "answered"]
+    assert "Traceback" not in "".join(proxy.log)
+
+
+async def test_what_outlasts_the_drain_ends_with_an_error_frame(tmp_path: Path) -> None:  # O-09
+    limits = config("", tmp_path, drain_grace_s=0.0, drain_timeout_s=0.5)
+    async with FakeUpstream() as up:
+        limits["upstreams"]["main"]["base_url"] = up.url
+        async with serve_process(limits, tmp_path) as proxy:
+            up.script(Answer(frames=sse(*chat_chunks("one", "two")), hold_at=2))
+            async with proxy.client.stream("POST", ROUTE, json=chat_body(stream=True)) as reply:
+                chunks = reply.aiter_bytes()
+                got = await anext(chunks)
+                proxy.send()
+                async for chunk in chunks:
+                    got += chunk
+            assert json.loads(got.split(b"data: ")[-1])["error"]["code"] == "shutting_down"
+            assert await proxy.wait() == 0
+            await up.wait_finished(0)
+    assert len(outcomes(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_second_signal_ends_at_once_with_records_flushed(tmp_path: Path, number: int) -> None:  # O-09
+    async with FakeUpstream() as up, serve_process(config(up.url, tmp_path, drain_grace_s=30), tmp_path) as proxy:
+        assert (await proxy.client.post(ROUTE, json=chat_body())).status_code == 200
+        up.script(Answer(hold_at=-1))
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(proxy.client.post(ROUTE, json=chat_body()))
+            await up.wait_received(2)
+            proxy.send(number)
+            await asyncio.sleep(0.2)
+            proxy.send(number)
+            assert await proxy.wait(6) == 0
+        refused = waiting.result()
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "shutting_down")
+    assert len(outcomes(tmp_path)) == 2
+
+
+async def test_a_caller_that_never_ends_its_body_does_not_hold_up_a_second_signal(tmp_path: Path) -> None:  # O-09
+    async with FakeUpstream() as up, serve_process(config(up.url, tmp_path), tmp_path) as proxy:
+        host, port = proxy.client.base_url.host, proxy.client.base_url.port
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{")
+        await writer.drain()
+        await asyncio.sleep(0.2)
+        proxy.send()
+        await asyncio.sleep(0.2)
+        proxy.send()
+        assert await proxy.wait(6) == 0
+        writer.close()
+        assert reader is not None

@@ -1,0 +1,64 @@
+"""The demo runs from an empty folder, shows one exchange of each kind, and counts what it shows."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from proxy.demo import flag_rates
+from proxy.demo_upstream import FAKE_MODEL, start_fake
+from proxy.metrics import Exposition
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def sample(label: str, cause: str = "none") -> tuple[str, tuple[tuple[str, str], ...]]:
+    labels = {"supervisor": "embedded", "stage": "input", "label": label, "cause": cause}
+    return "guardrail_verdicts_total", tuple(sorted(labels.items()))
+
+
+def test_a_flag_rate_leaves_unknown_out_of_its_denominator_and_shows_it() -> None:
+    counts = {sample("safe"): 6.0, sample("unsafe"): 2.0, sample("unknown", "timeout"): 3.0}
+    skipped = {sample("unknown", "skipped"): 9.0}
+    assert flag_rates(Exposition(None, {**counts, **skipped})) == [
+        "embedded on input: flag rate 0.250 (2/8), unknown 3"
+    ]
+
+
+def test_a_supervisor_without_a_verdict_has_no_rate() -> None:
+    shown = flag_rates(Exposition(None, {sample("unknown", "error"): 1.0}))
+    assert shown == ["embedded on input: flag rate none (0/0), unknown 1"]
+
+
+def test_the_fake_upstream_repeats_what_it_was_told() -> None:
+    with start_fake() as url:
+        body = {"model": FAKE_MODEL, "messages": [{"role": "user", "content": "hello"}]}
+        reply = httpx.post(f"{url}/chat/completions", json=body, timeout=10, trust_env=False).json()
+    assert reply["choices"][0]["message"]["content"] == "You said: hello"
+
+
+@pytest.mark.slow
+def test_the_demo_shows_each_kind_of_exchange_and_proves_its_journal(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}  # noqa: TID251 - the child needs the rest of it
+    done = subprocess.run(
+        [sys.executable, "-m", "proxy.demo", "--fake"],
+        cwd=tmp_path,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "FAKE upstream" in done.stdout
+    assert [line.split()[-1] for line in done.stdout.splitlines() if "status:" in line] == ["200", "400", "200"]
+    assert "finish:     content_filter" in done.stdout
+    assert "embedded on input: flag rate" in done.stdout
+    assert "everything holds" in done.stdout
+    assert (tmp_path / "runs" / "demo" / "config.yaml").is_file()
