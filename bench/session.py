@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from bench import peers, throughput
 from bench.conditions import conditions
@@ -28,6 +29,16 @@ UNTUNED = "guardrail-proxy, Python's own collector settings"
 SECTIONS = ("throughput", "latency", "streams", "parts", "judges", "endurance")
 SECOND_JUDGE_MS = 30.0
 """Delay of the second-fastest judge of the panel, see `BEHAVIOURS`."""
+
+
+class Paired(Protocol):
+    """A measurement of what targets add, as in `bench.latency`."""
+
+    def __call__(
+        self, base: Target, others: Sequence[Target], /, *, rate: float, seconds: float
+    ) -> Mapping[str, Added]:
+        """Measure."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,21 +125,26 @@ class Session:
 
     def measure_latency(self) -> None:
         """Measure what is added at 50 requests a second; heavy peers have the core to themselves in turn."""
-        options, report = self.options, self.report
+        report = self.report
         added: dict[str, Added] = {}
         first: dict[str, Added] = {}
         light = [one for one in self.plain if one.name == "nginx"]
         with ours(self.folder, self.upstream, OURS, ["--window-chars", "1"]) as own:
             for group in ([*light, own], *[[peer] for peer in self.peers]):
+                name = group[-1].name
                 with self.before_others([self.upstream, *group]):
-                    added |= added_latency(self.upstream, group, rate=50, seconds=options.latency_s)
-                    first |= added_first_token(self.upstream, group, rate=10, seconds=options.latency_s)
+                    measure = partial(self._add, added, added_latency, group, 50)
+                    self.attempt(f"added latency, {name}", measure)
+                    measure = partial(self._add, first, added_first_token, group, 10)
+                    self.attempt(f"first chunk, {name}", measure)
         report.added, report.first = added, first
-        report.values |= {
-            "added_p50": added[OURS].p50,
-            "added_p99": added[OURS].p99,
-            "first_p50": first[OURS].p50,
-        }
+        if OURS in added:
+            report.values |= {"added_p50": added[OURS].p50, "added_p99": added[OURS].p99}
+        if OURS in first:
+            report.values["first_p50"] = first[OURS].p50
+
+    def _add(self, found: dict[str, Added], measure: Paired, group: Sequence[Target], rate: float) -> None:
+        found |= measure(self.upstream, group, rate=rate, seconds=self.options.latency_s)
 
     def measure_chunks(self) -> None:
         """Measure streams: direct, through the plain relays, and judged in two ways."""

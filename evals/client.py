@@ -31,7 +31,7 @@ from proxy.plan import Plan, Planner, Request, StagePlan
 from proxy.policy import Policy, ScopePolicy, StagePolicy, UnknownPolicy
 from proxy.redact import RedactionImpossible, redact_body
 from proxy.stages import StageResult, conclude
-from supervisors.embedded.guard import shipped_weights
+from supervisors.embedded.shipped import shipped_weights
 from supervisors.errors import ConfigError, StoreError
 from supervisors.plugins import flatten_errors
 from supervisors.secret import Secret

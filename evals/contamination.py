@@ -11,8 +11,8 @@ from evals.datasets.lock import LockEntry
 from evals.fingerprint import has_embedded
 from evals.types import Item
 from supervisors.embedded.contamination import classify_contamination
-from supervisors.embedded.guard import shipped_weights
 from supervisors.embedded.items import contains_text, read_items
+from supervisors.embedded.shipped import shipped_weights
 from supervisors.types import Supervisor
 
 WRAPPED = "bells-wrapped"

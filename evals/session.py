@@ -8,8 +8,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-import httpx
-
 from evals.attempts import Caller
 from evals.client import Address, number, open_local, open_proxy
 from evals.datasets.load import hash_file
@@ -28,10 +26,11 @@ from evals.statistics.jsonable import to_json
 from evals.trials import Sender
 from evals.writer import Writer
 from supervisors.errors import ConfigError, StoreError
+from supervisors.transport import HttpClient, TransportLimits
 
 LOCAL_SLOTS = 2
 """Requests the local model answers at a time; more would only wait inside their deadline."""
-_POOL = 256
+_POOL = 1024
 
 
 def create(prepared: Prepared, path: Path, argv: Sequence[str]) -> RunFolder:
@@ -162,12 +161,8 @@ def _opening(folder: RunFolder, journal: JournalFile, taken: str | None) -> list
 
 async def _make(run: _Run, counts: Counts, todo: Sequence[PlannedTrial]) -> Ending:
     options = run.prepared.options
-    limits = httpx.Limits(max_connections=_POOL, max_keepalive_connections=_POOL)
-    async with (
-        httpx.AsyncClient(timeout=options.timeout_s, limits=limits, trust_env=False) as client,
-        _addresses(run) as addresses,
-    ):
-        caller = Caller(client, options.max_retries)
+    async with HttpClient(TransportLimits(max_connections=_POOL)) as client, _addresses(run) as addresses:
+        caller = Caller(client, options.max_retries, options.timeout_s)
         sender = Sender(
             caller=caller,
             addresses=addresses,

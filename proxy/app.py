@@ -30,21 +30,26 @@ from proxy.config import Config
 from proxy.gateway import Gateway
 from proxy.keys import read_key
 from proxy.line import SLOW_BYTES
+from proxy.moderate import Moderating
 from proxy.ports import ClientGone
 from proxy.prepare import Arrival, IdSource, new_id, prepare
 from proxy.record import ClientEnd, Record
 from proxy.runtime import Runtime
+from proxy.unguarded import find_route, serve_unguarded
 from proxy.wire.adapter import Adapter
 from proxy.wire.body import parse_body
 from proxy.wire.chat import CHAT
+from proxy.wire.completions import COMPLETIONS
+from proxy.wire.embeddings import EMBEDDINGS
 from proxy.wire.errors import RequestError, internal, openai_reply, to_reply
 from proxy.wire.messages import MESSAGES
+from proxy.wire.moderations import MODERATIONS
 from proxy.wire.responses import RESPONSES
 from supervisors.errors import GuardrailError, StoreError
 
 log = logging.getLogger(__name__)
 
-FAMILIES: Final[tuple[Adapter, ...]] = (CHAT, RESPONSES, MESSAGES)
+FAMILIES: Final[tuple[Adapter, ...]] = (CHAT, COMPLETIONS, RESPONSES, MESSAGES, EMBEDDINGS, MODERATIONS)
 ADAPTERS: Final[Mapping[str, Adapter]] = {
     path: adapter for adapter in FAMILIES for path in (adapter.route, adapter.route.removeprefix("/v1"))
 }
@@ -100,6 +105,10 @@ class App:
 
     async def _serve_other(self, adapter: Adapter | None, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve what is not judged; every answer carries the request id (W-16)."""
+        declared = find_route(self.gateway.config.unguarded_routes, scope["method"], scope["path"])
+        if declared is not None:
+            await serve_unguarded(self.gateway, declared, scope, receive, send)
+            return
         request_id = read_request_id(read_headers(scope), new_id())
         path = canonical_path(scope["path"])
         status = 0
@@ -158,6 +167,10 @@ class App:
             raw = await read_body(receive, arrival.headers, limits.max_body_bytes, limits.request_timeout_s)
             body = await _parse(raw, runtime.config.limits.max_json_depth)
             model = str(body.get("model", ""))[:200]
+            if arrival.adapter is MODERATIONS:
+                moderating = Moderating.read(runtime, arrival, body, len(raw))
+                await moderating.run(out)
+                return
             call = prepare(arrival, body, runtime.catalogue, len(raw))
         except RequestError as error:
             _record_refused(runtime, arrival, model, error)

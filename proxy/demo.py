@@ -286,7 +286,9 @@ def _say_next(served: Served) -> None:
     _say(f"    start it again:   {bin_folder / 'guardrail-proxy'} serve --config {served.config}")
     _say(f"    use it:           base_url={served.url}/v1, model={served.model}, any key")
     _say(f"    open:             {served.url}/docs  {served.url}/metrics  {served.url}/v1/decisions")
-    _say(f"    all data sets:    {bin_folder / 'evals'} --help, docs/datasets.md")
+    target = "fake" if served.model == FAKE_MODEL else "local"
+    _say(f"    instructions:     {bin_folder / 'evals'} nessie --target {target} --suite skill --max-tokens 64")
+    _say(f"    all data sets:    {bin_folder / 'evals'} list datasets, docs/evals.md")
     _say("    your own policy:  docs/policies.md, deploy/config.example.yaml")
 
 

@@ -49,11 +49,13 @@ class Judging:
         plan: the output stage, with `enforce` off in observe mode.
         open_context: makes the context of one pass.
         expose: how much of a block the caller may see.
+        closing: makes the frames that stand between the last choice and the usage, from the results so far.
     """
 
     plan: StagePlan
     open_context: Callable[[StagePlan], Context]
     expose: Expose
+    closing: Callable[[Sequence[StageResult]], bytes] | None = None
 
 
 class Relay:
@@ -136,7 +138,7 @@ class Relay:
             self._note(chunk)
             if self._broken:
                 break
-            if not self._plan.blocking:
+            if not self._plan.blocking and (chunk.choice is not None or self._judging.closing is None):
                 self._ready.append(self._frames.forward(chunk))
             else:
                 await self._judge_chunk(chunk)
@@ -150,7 +152,7 @@ class Relay:
         progress = self._progress
         if chunk.usage is not None:
             progress.usage = {**(progress.usage or {}), **chunk.usage}
-        if chunk.finish is not None and chunk.choice is not None:
+        if chunk.finish is not None and chunk.choice is not None and chunk.choice not in self._noticed:
             progress.finish_reasons[chunk.choice] = chunk.finish
             progress.filtered = progress.filtered or chunk.finish == "content_filter"
         if chunk.error:
@@ -247,7 +249,7 @@ class Relay:
         await self._pump_all()
         if self.ended:
             return
-        if self._plan.blocking:
+        if self._plan.blocking or self._judging.closing is not None:
             await self._end_with_terminator()
 
     async def _pump_all(self) -> None:
@@ -259,7 +261,8 @@ class Relay:
         usage = b"" if self._progress.cancelled_upstream else b"".join(self._tail)
         self.ended = True
         self._progress.terminator = "done"
-        await self._write(usage + self._terminator)
+        closing = b"" if self._judging.closing is None else self._judging.closing(self.results())
+        await self._write(closing + usage + self._terminator)
 
     async def abort(self, error: RequestError) -> None:
         """Judge what is held, release what is covered, and end with an error frame (S-23).

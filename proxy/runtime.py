@@ -26,7 +26,11 @@ from proxy.store.rules import Archive, Labels
 from proxy.translating import ChatBacked
 from proxy.upstream import Upstream, UpstreamSettings
 from proxy.wire.chat import CHAT
+from proxy.wire.completions import COMPLETIONS
+from proxy.wire.embeddings import EMBEDDINGS
 from proxy.wire.messages import MESSAGES
+from proxy.wire.moderation_field import FieldSettings
+from proxy.wire.moderations import MODERATIONS
 from proxy.wire.responses import RESPONSES
 from supervisors.chat import Budget, ChatService, ChatSettings
 from supervisors.errors import ConfigError
@@ -42,6 +46,9 @@ ROUTES = frozenset(
         CHAT.route,
         RESPONSES.route,
         MESSAGES.route,
+        COMPLETIONS.route,
+        EMBEDDINGS.route,
+        MODERATIONS.route,
         "/v1/models",
         "/v1/guardrails",
         CHECK_ROUTE,
@@ -72,7 +79,7 @@ class Runtime:
     version: str
     keyring: Keyring
     catalogue: Catalogue
-    models: Mapping[str, Model]
+    models: Mapping[str, Upstream]
     pipeline: Pipeline
     sinks: JournalSinks
     chat: ChatService
@@ -120,7 +127,8 @@ async def open_runtime(config: Config, journal: Journal, metrics: Metrics) -> As
         metrics.declare(version, labels)
         line_settings = Settings(config.expose, config.limits.request_timeout_s, opener)
         planner = Planner(config.policies, config.supervisors)
-        catalogue = Catalogue(config.served_models(), planner, config.limits, config.tasks, version)
+        field = FieldSettings(config.moderation_field, config.moderation_aliases())
+        catalogue = Catalogue(config.served_models(), planner, config.limits, config.tasks, version, field)
         pipeline = Pipeline(line_settings, sinks)
         keyring = Keyring(config.keys)
         yield Runtime(config, version, keyring, catalogue, models, pipeline, sinks, chat, opener)
@@ -215,11 +223,11 @@ def declared_labels(config: Config) -> Labels:
     """Return the names that metric labels may take (O-17)."""
     names = [full for name, supervisor in config.supervisors.items() for full, _ in walk(name, supervisor)]
     return Labels(
-        models=frozenset(name for name in config.served_models() if name != "*"),
+        models=frozenset([*config.served_models(), *config.moderation_aliases()]) - {"*"},
         supervisors=frozenset([*names, OPAQUE, UNSEEN]),
         policies=frozenset(config.policies),
         upstreams=frozenset(config.upstreams),
-        routes=ROUTES,
+        routes=ROUTES | {route.path for route in config.unguarded_routes},
     )
 
 

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 from proxy.wire.errors import ErrorReply, RequestError
 from proxy.wire.sse import Frame
 from supervisors.types import Kind, Segment, Span
+
+EMBEDDINGS_ROUTE: Final = "/v1/embeddings"
+MODERATIONS_ROUTE: Final = "/v1/moderations"
+INPUT_ONLY: Final = frozenset({EMBEDDINGS_ROUTE, MODERATIONS_ROUTE})
+"""Routes without an output stage: never streamed, and a blocked input is always an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +130,15 @@ class Frames(Protocol):
 
     def error(self, error: RequestError) -> bytes:
         """Return the frame that reports an error after the first byte (W-06)."""
+        ...
+
+
+@runtime_checkable
+class Moderated(Protocol):
+    """Frames that can carry the answer to the `moderation` field."""
+
+    def moderation(self, member: Mapping[str, Any]) -> bytes:
+        """Return the frame that stands after all finish frames and before the usage (wire §10)."""
         ...
 
 

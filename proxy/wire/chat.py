@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 from proxy.wire import chat_reply, chat_stream
 from proxy.wire.adapter import Adapter, Frames, Head, Notice
 from proxy.wire.chat_message import add_audio, add_message
+from proxy.wire.choices import read_n, segment_choices
 from proxy.wire.definitions import add_definition, add_definitions
 from proxy.wire.errors import invalid, openai_reply
 from proxy.wire.segments import SegmentList, as_list, as_object, escape, is_word
@@ -84,20 +85,7 @@ def reply_segments(
     Raises:
         ValueError: the reply has no choices, or a choice has no distinct integer index.
     """
-    choices = as_list(reply.get("choices"))
-    if not choices:
-        msg = "the reply has no list of choices"
-        raise ValueError(msg)
-    found: dict[int, tuple[Segment, ...]] = {}
-    for position, value in enumerate(choices):
-        index = chat_reply.index_of(value, position)
-        if not isinstance(index, int) or index in found:
-            msg = "a choice of the reply has no index of its own"
-            raise ValueError(msg)
-        found[index] = choice_segments(value, f"/choices/{position}", index, turn)
-    first = min(found)
-    found[first] += _reply_level_segments(reply, first, turn)
-    return found
+    return segment_choices(reply, turn, choice_segments)
 
 
 def choice_segments(value: object, path: str, index: int, turn: int) -> tuple[Segment, ...]:
@@ -113,14 +101,6 @@ def choice_segments(value: object, path: str, index: int, turn: int) -> tuple[Se
             add_message(segments, message, f"{path}/message")
         elif key not in _CHOICE_STRUCTURE:
             segments.add(f"{path}/{escape(key)}", "other", child)
-    return tuple(segments.found)
-
-
-def _reply_level_segments(body: Mapping[str, Any], index: int, turn: int) -> tuple[Segment, ...]:
-    segments = SegmentList("assistant", turn, index)
-    for key, value in body.items():
-        if key not in chat_reply.STRUCTURE:
-            segments.add(f"/{escape(key)}", "other", value)
     return tuple(segments.found)
 
 
@@ -201,19 +181,11 @@ class ChatAdapter:
     mask_logprobs = staticmethod(chat_reply.mask_logprobs)
     refusal_reply = staticmethod(chat_reply.refusal_reply)
     error_reply = staticmethod(openai_reply)
+    choice_count = staticmethod(read_n)
 
     def unseen_history(self, body: Mapping[str, Any]) -> bool:
         """Return false: a chat request carries its whole history."""
         return False
-
-    def choice_count(self, body: Mapping[str, Any]) -> int:
-        """Return `n`, 1 when absent."""
-        n = body.get("n")
-        if n is None:
-            return 1
-        if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-            raise invalid("'n' must be an integer of at least 1.", "n")
-        return n
 
     def notice(self, body: Mapping[str, Any], text: str) -> Notice:
         """Return the notice in the form this request can take."""

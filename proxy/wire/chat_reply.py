@@ -39,16 +39,26 @@ def blocked_message(notice: Notice) -> dict[str, Any]:
 
 
 def block_choices(reply: dict[str, Any], blocked: Sequence[int], notice: Notice) -> None:
-    """Replace the blocked choices by the notice, in place; nothing of the model's message stays.
+    """Replace the blocked choices by the notice, in place; nothing of the model's message stays."""
+    made = {"message": blocked_message(notice), "logprobs": None, "finish_reason": "content_filter"}
+    replace_choices(reply, blocked, made)
+
+
+def replace_choices(reply: dict[str, Any], blocked: Sequence[int], made: Mapping[str, Any]) -> None:
+    """Replace whole choices, in place.
 
     Text beside the choices is judged with the first of them, and goes with it.
+
+    Args:
+        reply: the reply.
+        blocked: indexes of the choices to replace.
+        made: what stands in their place, beside the index.
     """
     choices = as_list(reply.get("choices")) or []
     indexes = [index_of(choice, position) for position, choice in enumerate(choices)]
     for position, index in enumerate(indexes):
         if index in blocked:
-            replaced = {"message": blocked_message(notice), "logprobs": None, "finish_reason": "content_filter"}
-            choices[position] = {"index": index, **replaced}
+            choices[position] = {"index": index, **made}
     if blocked and min([index for index in indexes if isinstance(index, int)], default=None) in blocked:
         for key in [key for key in reply if key not in STRUCTURE]:
             del reply[key]

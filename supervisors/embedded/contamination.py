@@ -8,6 +8,7 @@ from typing import Literal
 
 from supervisors.embedded.items import contains_text
 from supervisors.embedded.model import Header
+from supervisors.embedded.shipped import shipped_items, shipped_weights
 
 Contamination = Literal["clean", "trained_on", "sister", "overlap"]
 
@@ -63,9 +64,13 @@ class ContaminationReport:
 
 
 def classify_contamination(
-    dataset_id: str, shas: Iterable[str], texts: Sequence[str], header: Header, items: bytes
+    dataset_id: str,
+    shas: Iterable[str],
+    texts: Sequence[str],
+    header: Header | None = None,
+    items: bytes | None = None,
 ) -> ContaminationReport:
-    """Classify one data set against the training list of a weights file.
+    """Classify one data set against the training list of a weights file, by default the shipped one.
 
     Args:
         dataset_id: id of its card; ``bells-wrapped`` for the wrapped prompts of BELLS.
@@ -74,7 +79,9 @@ def classify_contamination(
         header: header of the weights file.
         items: contamination list beside it, see `supervisors.embedded.items.read_items`.
     """
-    shared = tuple([index for index, text in enumerate(texts) if contains_text(items, text)])
+    header = shipped_weights().header if header is None else header
+    known = shipped_items() if items is None else items
+    shared = tuple([index for index, text in enumerate(texts) if contains_text(known, text)])
     digests = set(shas)
     for source in header.trained_on:
         if source.dataset == dataset_id or any(file.sha256 in digests for file in source.files):

@@ -9,18 +9,17 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
-from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
 from supervisors.embedded.calibrate import parse_budget, prior_shift, read_thresholds
 from supervisors.embedded.decode import VARIANTS, VariantName, read_hidden
 from supervisors.embedded.features import MAX_WINDOWS, count_windows, norm_text
-from supervisors.embedded.model import HeadName, Weights, calibrate_score, decode_weights, score_normalised
-from supervisors.embedded.views import has_unreadable, iterate_views
+from supervisors.embedded.model import HeadName, Weights, calibrate_score, score_normalised
+from supervisors.embedded.shipped import shipped_weights
+from supervisors.embedded.views import has_unreadable, iterate_views, split_sentences
 from supervisors.errors import ConfigError
 from supervisors.types import Capability, Cause, Context, Exchange, Scope, Stage, Verdict, safe, unknown, unsafe
 from supervisors.variants import Usage
@@ -39,21 +38,6 @@ def _to_budget(value: object) -> object:
 
 
 Budget = Annotated[str, BeforeValidator(_to_budget)]
-
-
-@lru_cache(maxsize=1)
-def shipped_weights() -> Weights:
-    """Return the weights of the package, read and checked once.
-
-    Raises:
-        ConfigError: the file is absent or altered.
-    """
-    file = files("supervisors.embedded") / "embedded.gpeg"
-    try:
-        return decode_weights(file.read_bytes(), "embedded.gpeg")
-    except OSError as error:
-        msg = "the package lacks supervisors/embedded/embedded.gpeg: install guardrail-proxy again"
-        raise ConfigError(msg) from error
 
 
 @dataclass(slots=True)
@@ -81,6 +65,8 @@ class EmbeddedGuard(BaseModel):
         prior: expected share of harmful prompts in the traffic; shifts the score, never the label.
         scopes: scopes that are judged, each on its own.
         variants: decoded forms that are judged as further texts.
+        granularity: ``sentence`` judges every sentence too: finds one harmful sentence in a long text, where it is
+            diluted otherwise, and raises false alarms with every sentence of a harmless one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -94,6 +80,7 @@ class EmbeddedGuard(BaseModel):
     prior: float | None = Field(default=None, gt=0, lt=1)
     scopes: frozenset[Scope] = Field(default=frozenset[Scope]({"conversation"}), min_length=1)
     variants: frozenset[VariantName] = VARIANTS
+    granularity: Literal["segment", "sentence"] = "segment"
 
     _weights: Weights = PrivateAttr()
     _limits: dict[HeadName, float] = PrivateAttr()
@@ -161,6 +148,9 @@ class EmbeddedGuard(BaseModel):
         found.over_limit |= readings.over_limit
         for reading in readings.found:
             yield reading.transform, reading.text
+        if self.granularity == "sentence":
+            for sentence in split_sentences(text):
+                yield None, sentence
 
     def _score(self, normalised: str, scope: Scope, transform: str | None, found: _Findings, *, bounded: bool) -> None:
         windows = count_windows(len(normalised))

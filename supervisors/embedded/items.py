@@ -48,10 +48,19 @@ def read_items(path: Path) -> bytes:
     except OSError as error:
         msg = f"contamination list {path.name} cannot be read: {error.strerror}"
         raise ConfigError(msg) from error
+    return decode_items(data, path.name)
+
+
+def decode_items(data: bytes, name: str) -> bytes:
+    """Check the bytes of a list and return them.
+
+    Raises:
+        ConfigError: they are cut off or unsorted.
+    """
     prefixes = _Prefixes(data)
     rising = all(prefixes[index] < prefixes[index + 1] for index in range(len(prefixes) - 1))
     if len(data) % PREFIX_BYTES or not rising:
-        msg = f"contamination list {path.name} is damaged: {len(data)} bytes, sorted: {rising}"
+        msg = f"contamination list {name} is damaged: {len(data)} bytes, sorted: {rising}"
         raise ConfigError(msg)
     return data
 

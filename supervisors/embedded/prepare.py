@@ -12,7 +12,7 @@ from supervisors.embedded.features import norm_text
 from supervisors.embedded.heldout import WILD_HELD_OUT, HeldOut
 from supervisors.embedded.model import Profile
 from supervisors.embedded.reading import Row
-from supervisors.embedded.sources import SOURCES, Source, check_source
+from supervisors.embedded.sources import SOURCES, WILD_CHARS, Source, check_source
 from supervisors.errors import DatasetError
 
 _LICENCES = frozenset({"Apache-2.0", "MIT", "CC-BY-4.0"})
@@ -58,6 +58,8 @@ def prepare_rows(data: Path, profile: Profile, held_out: Sequence[HeldOut], cali
             sister of a headline set.
     """
     tests = [text for held in held_out for text in held.texts] + list(calibration)
+    # A jailbreak is trained on its first characters only: compare those of the held-out ones too.
+    tests += [text[:WILD_CHARS] for held in held_out if held.dataset == WILD_HELD_OUT for text in held.texts]
     shared = {norm_text(text) for text in tests}
     seen: set[str] = set()
     rows: list[tuple[str, Row]] = []

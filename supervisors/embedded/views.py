@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from supervisors.types import Kind, Scope, Segment
 
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 _UNREADABLE: frozenset[Kind] = frozenset({"media", "opaque"})
 _NOT_JOINED: frozenset[Kind] = frozenset({"name", "url", "annotation"})
 
@@ -57,6 +59,12 @@ def _join(scope: Scope, groups: Sequence[Sequence[Segment]]) -> Iterator[View]:
         if len(group) > 1:
             for glue in ("", " "):
                 yield View(scope, glue.join([segment.text for segment in group]), joined=True)
+
+
+def split_sentences(text: str) -> list[str]:
+    """Return the sentences of a text of more than one: cut at line breaks and after ``. ! ?`` before white space."""
+    sentences = [part for part in _SENTENCE_END.split(text) if part.strip()]
+    return sentences if len(sentences) > 1 else []
 
 
 def has_unreadable(segments: Sequence[Segment], scopes: frozenset[Scope]) -> bool:
