@@ -130,10 +130,22 @@ async def carry_out(folder: RunFolder, prepared: Prepared, environ: Mapping[str,
                     return await _carry_out(run, journal, taken)
                 finally:
                     await writer.close()
-        except* (ConfigError, StoreError) as failures:
-            raise failures.exceptions[0] from failures
+        except BaseExceptionGroup as failures:
+            expected = _find_expected(failures)
+            if expected is None:
+                raise
+            raise expected from failures
         finally:
             journal.close()
+
+
+def _find_expected(failures: BaseExceptionGroup[BaseException]) -> ConfigError | StoreError | None:
+    """Return the error a user is told about, None when something else went wrong too."""
+    found, rest = failures.split((ConfigError, StoreError))
+    error: BaseException | None = found if rest is None else None
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error if isinstance(error, ConfigError | StoreError) else None
 
 
 async def _carry_out(run: _Run, journal: JournalFile, taken: str | None) -> Ending:

@@ -49,13 +49,13 @@ from supervisors.errors import GuardrailError, StoreError
 
 log = logging.getLogger(__name__)
 
-FAMILIES: Final[tuple[Adapter, ...]] = (CHAT, COMPLETIONS, RESPONSES, MESSAGES, EMBEDDINGS, MODERATIONS)
+FAMILIES: Final[tuple[Adapter, ...]] = (CHAT, COMPLETIONS, EMBEDDINGS, MODERATIONS, RESPONSES, MESSAGES)
 ADAPTERS: Final[Mapping[str, Adapter]] = {
     path: adapter for adapter in FAMILIES for path in (adapter.route, adapter.route.removeprefix("/v1"))
 }
+_PROBES: Final = frozenset({"/livez", "/readyz"})
 _ID_NAMES: Final[Mapping[str, bytes]] = {MESSAGES.route: b"request-id"}
 """A second name of `x-request-id` where the vendor's SDK reads no other (W-16)."""
-_PROBES: Final = frozenset({"/livez", "/readyz"})
 _BARE: Final = frozenset({"models", "guardrails", "decisions"})
 
 
@@ -122,9 +122,9 @@ class App:
 
         send = _name_id(send, adapter, request_id)
         if scope["method"] == "OPTIONS" or adapter is not None:
-            form = adapter.error_reply if adapter else openai_reply
+            to_reply = adapter.error_reply if adapter else openai_reply
             allow = "POST" if adapter else "GET, HEAD, POST"
-            status = await send_methods(send, scope["method"], allow, request_id, form)
+            status = await send_methods(send, scope["method"], allow, request_id, to_reply)
         else:
             inner = {**scope, "path": path, "raw_path": path.encode(), "request_id": request_id}
             await self._admin(inner, receive, send_with_id)

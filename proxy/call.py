@@ -40,8 +40,8 @@ class Call:
         kind: what the record will say it is.
         size_bytes: size of the body as it came.
         stages: stages that are judged at all; a check may ask for one only.
-        unseen_history: the model sees older content that lives at the provider only.
         moderation: what the caller asked for in the `moderation` field.
+        unseen_history: the model sees older content that lives at the provider only.
     """
 
     id: str
@@ -61,8 +61,8 @@ class Call:
     kind: RecordKind = "exchange"
     size_bytes: int = 0
     stages: tuple[Stage, ...] = BOTH_STAGES
-    unseen_history: bool = False
     moderation: FieldAsk | None = None
+    unseen_history: bool = False
 
     @property
     def output(self) -> StagePlan:

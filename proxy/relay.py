@@ -249,7 +249,10 @@ class Relay:
         await self._pump_all()
         if self.ended:
             return
-        if self._plan.blocking or self._judging.closing is not None:
+        if not self._terminator and self._progress.terminator != "done":
+            self._progress.outcome, self._progress.upstream_error = "upstream_error", "protocol"
+            await self._fail(RequestError(502, "upstream_error", "The model server ended its stream half-way."))
+        elif self._plan.blocking or self._judging.closing is not None:
             await self._end_with_terminator()
 
     async def _pump_all(self) -> None:

@@ -44,11 +44,11 @@ CHECK_ROUTE = "/v1/guardrails/check"
 ROUTES = frozenset(
     {
         CHAT.route,
-        RESPONSES.route,
-        MESSAGES.route,
         COMPLETIONS.route,
         EMBEDDINGS.route,
         MODERATIONS.route,
+        RESPONSES.route,
+        MESSAGES.route,
         "/v1/models",
         "/v1/guardrails",
         CHECK_ROUTE,

@@ -162,7 +162,7 @@ class Adapter(Protocol):
 
     @property
     def terminator(self) -> bytes:
-        """Bytes that end a stream which did not end in an error."""
+        """Bytes that end a stream which did not end in an error; none where the last event of the upstream does."""
         ...
 
     def request_segments(self, body: Mapping[str, Any]) -> tuple[Segment, ...]:

@@ -99,7 +99,7 @@ class CompletionsAdapter:
     error_reply = staticmethod(openai_reply)
 
     def unseen_history(self, body: Mapping[str, Any]) -> bool:
-        """Return false: there is no history but the prompt."""
+        """Return false: a completion request carries its whole prompt."""
         return False
 
     def choice_count(self, body: Mapping[str, Any]) -> int:

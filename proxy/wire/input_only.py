@@ -35,10 +35,6 @@ class InputOnlyAdapter:
         """Return the canonical view of a request."""
         return self._request_segments(body)
 
-    def unseen_history(self, body: Mapping[str, Any]) -> bool:
-        """Return false: there is no history but the input."""
-        return False
-
     def choice_count(self, body: Mapping[str, Any]) -> int:
         """Return 1: there is one reply, however many inputs."""
         return 1
@@ -46,6 +42,10 @@ class InputOnlyAdapter:
     def notice(self, body: Mapping[str, Any], text: str) -> Notice:
         """Return the notice; it is only ever shown in an error."""
         return Notice(text)
+
+    def unseen_history(self, body: Mapping[str, Any]) -> bool:
+        """Return false: these routes have no history."""
+        return False
 
     def reply_segments(
         self, reply: Mapping[str, Any], turn: int, body: Mapping[str, Any] | None = None

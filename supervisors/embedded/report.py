@@ -20,12 +20,13 @@ LIMITS = (
     "only of the known kinds; measured on 132 labelled BELLS prompts; trained on prompts, so not for replies; "
     "trivially evaded by an adversary who knows the file. It is a floor, not a wall."
 )
-_CORPUS = """The project-written corpus (`corpus/`, stored encoded) is original text: hand-written topics, artefacts and
-questions in hand-written frames. Harmful and harmless texts share the frames, and every harmful topic has benign twins
-in the same words (reporting, preventing, studying, fiction, other senses of the word), so that only the intent differs.
-Each text was compared with all training and test sets and with every string of up to 70 words in the data folder: none
-is equal after normalisation, none has a word-set Jaccard similarity of 0.6 or more. The in-the-wild jailbreaks train the injection head only: as positives of the harm
-head they lowered its AUC on plain requests by 0.02.
+_CORPUS = """\
+The project-written corpus (`corpus/`, stored encoded) is original text: hand-written topics, artefacts and questions
+in hand-written frames. Harmful and harmless texts share the frames, and every harmful topic has benign twins in the
+same words (reporting, preventing, studying, fiction, other senses of the word), so that only the intent differs. Each
+text was compared with all training and test sets and with every string of up to 70 words in the data folder: none is
+equal after normalisation, none has a word-set Jaccard similarity of 0.6 or more. The in-the-wild jailbreaks train the
+injection head only: as positives of the harm head they lowered its AUC on plain requests by 0.02.
 
 How the corpus was developed, because it bears on the figures: no text was written from a test prompt, but about a
 hundred variants of its size and frames were compared on the aggregate figures below (also by category, length and
@@ -89,7 +90,7 @@ def _write_sources(header: Header, counts: Mapping[str, SourceCount]) -> str:
 
 
 def _list_sisters(header: Header) -> frozenset[str]:
-    return frozenset().union(*(SISTERS.get(source.dataset, frozenset[str]()) for source in header.trained_on))
+    return frozenset(name for source in header.trained_on for name in SISTERS.get(source.dataset, ()))
 
 
 def _write_shares(head: HeadName, budgets: Mapping[str, Mapping[str, Share]], sisters: frozenset[str]) -> str:

@@ -286,6 +286,18 @@ async def test_an_error_after_the_first_byte_is_an_error_event(tmp_path: Path) -
         assert "completed" not in names_of(events)
 
 
+@pytest.mark.parametrize("policies", [{}, None])
+async def test_a_stream_that_just_stops_ends_with_an_error(tmp_path: Path, policies: dict[str, Any] | None) -> None:
+    parts = {} if policies is None else {"policies": policies}  # E-07, S-14
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, **parts)) as proxy:
+        up.script(Answer(frames=frames(stream(*text_events(["All is well. "]))[:-1]), headers=SSE))
+        events = events_of(await ask(proxy))
+        assert said(events) == "All is well. "
+        assert (events[-1]["type"], events[-1]["code"]) == ("error", "upstream_error")
+        record = (await proxy.records())[0]
+        assert (record["outcome"], record["client"]["terminator"]) == ("upstream_error", "error")
+
+
 @pytest.mark.parametrize("name", ["error", "response.failed"])
 async def test_an_error_that_the_upstream_reports_names_no_address(tmp_path: Path, name: str) -> None:
     async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:

@@ -62,7 +62,7 @@ def test_every_text_of_a_request_is_in_exactly_one_segment(body: dict[str, Any])
 def test_every_text_of_a_reply_is_in_exactly_one_segment(value: Any, text: str) -> None:  # G-01, G-06
     choice = {"index": 0, "text": text, "logprobs": {"tokens": ["x"]}, "finish_reason": "stop", "extra": value}
     reply = {"id": "i", "object": "text_completion", "model": "m", "choices": [choice], "beside": value}
-    found = [(one.path, one.text) for one in COMPLETIONS.reply_segments(reply, 1)[0]]
+    found = [(one.path, one.text) for one in COMPLETIONS.reply_segments(reply, 1, {})[0]]
     expected = [*_texts_below(text, "/choices/0/text"), *_texts_below(value, "/choices/0/extra")]
     assert sorted(found) == sorted([*expected, *_texts_below(value, "/beside")])
 
