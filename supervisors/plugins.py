@@ -92,7 +92,8 @@ def _sort_sets(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return sorted([_sort_sets(item) for item in cast("set[Any]", value)], key=str)
     if isinstance(value, dict):
-        return {key: _sort_sets(item) for key, item in cast("dict[Any, Any]", value).items()}
+        mapping: dict[Any, Any] = value
+        return {key: _sort_sets(item) for key, item in mapping.items()}
     if isinstance(value, list | tuple):
         return [_sort_sets(item) for item in cast("list[Any]", value)]
     return value
