@@ -28,6 +28,7 @@ def parse(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--peer", action="append", default=[], metavar="NAME=COMMAND", help="other gateway; {port} and {upstream}"
     )
+    parser.add_argument("--ahead", action="store_true", help="throughput ahead of all foreign load, which then stalls")
     parser.add_argument("--json", type=Path, help="write everything that was found to this file")
     parser.add_argument("--publish", action="store_true", help="write docs/performance.md and docs/img/bench.svg")
     args = parser.parse_args(words)
@@ -41,7 +42,8 @@ def main() -> int:
     """Measure, print, write; returns 1 when something that must run could not."""
     args = parse()
     try:
-        build("upstream"), build("load")
+        for name in ("upstream", "load"):
+            build(name)
     except Invalid as problem:
         sys.stderr.write(f"{problem}\n")
         return 1
@@ -51,6 +53,7 @@ def main() -> int:
         latency_s=args.latency_seconds,
         further=args.further,
         sections=tuple(args.sections.split(",")),
+        ahead=args.ahead,
         litellm=args.litellm_env,
         nemo=args.nemo_env,
         portkey=args.portkey_env,

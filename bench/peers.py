@@ -17,7 +17,7 @@ from typing import Final
 from bench.bodies import BEHAVIOURS, EXPECT, whole_body
 from bench.native import Invalid, count
 from bench.process import free_port, run
-from bench.targets import Target
+from bench.targets import BEHAVIOUR, Target
 
 _NOOP: Final = """from litellm.integrations.custom_guardrail import CustomGuardrail
 
@@ -106,7 +106,7 @@ def nemo(folder: Path, upstream: Target, environment: Path) -> Generator[Target]
     settings = {"NEMO_GUARDRAILS_IORAILS_ENGINE": "1", "OPENAI_API_KEY": "sk-bench", "MAIN_MODEL_ENGINE": "openai"}
     settings["MAIN_MODEL_BASE_URL"] = f"http://127.0.0.1:{upstream.port}/v1"
     with run([*command, "--disable-chat-ui"], port, folder, patience_s=120, settings=settings) as process:
-        yield _ready(Target("nemo", port, process, warm_s=5.0), patience=30)
+        yield _ready(Target("nemo", port, process, warm_s=5.0, fixed=True), patience=30)
 
 
 @contextmanager
@@ -125,7 +125,7 @@ def portkey(folder: Path, upstream: Target, environment: Path) -> Generator[Targ
     guard = [{"type": "guardrail", "deny": False, "checks": check}]
     config = {
         "provider": "openai",
-        "custom_host": f"http://127.0.0.1:{upstream.port}/v1",
+        "custom_host": f"http://127.0.0.1:{upstream.port}{BEHAVIOUR}/v1",
         "api_key": "sk-bench",
         "before_request_hooks": guard,
         "after_request_hooks": guard,
@@ -153,7 +153,7 @@ def command(folder: Path, upstream: Target, template: str) -> Generator[Target]:
         msg = f"{template!r}: write NAME=COMMAND with {{port}} and {{upstream}} in it; the program must be installed"
         raise Invalid(msg)
     with run(words, port, folder, patience_s=60) as process:
-        yield _ready(Target(name, port, process), patience=30)
+        yield _ready(Target(name, port, process, fixed=True), patience=30)
 
 
 def _program(environment: Path, name: str) -> str:

@@ -16,6 +16,8 @@ from bench.native import Address, Invalid, build
 from bench.process import Process, free_port, run
 
 ROUTE: Final = "/v1/chat/completions"
+BEHAVIOUR: Final = "/BEHAVIOUR"
+"""Stands in header lines for the path options of the behaviour asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +31,9 @@ class Target:
         by_path: how the behaviour of the fake upstream is asked for: by the path, or by the name of the model.
         prefix: in front of such a path.
         warm_s: seconds of load before it is measured.
-        headers: header lines it wants.
+        headers: header lines it wants, with `BEHAVIOUR` in them.
         journal: where our proxy keeps its records.
+        fixed: it cannot be asked for another behaviour of the fake upstream than ``fast``.
     """
 
     name: str
@@ -41,11 +44,13 @@ class Target:
     warm_s: float = 2.0
     headers: tuple[str, ...] = ()
     journal: Path | None = None
+    fixed: bool = False
 
     def address(self, behaviour: str) -> Address:
         """Return where to send a request for this behaviour of the fake upstream."""
         options = f"{self.prefix}{BEHAVIOURS[behaviour]}" if self.by_path else ""
-        return Address(self.port, f"{options}{ROUTE}", self.headers)
+        headers = tuple([line.replace(BEHAVIOUR, BEHAVIOURS[behaviour]) for line in self.headers])
+        return Address(self.port, f"{options}{ROUTE}", headers)
 
 
 @contextmanager

@@ -86,12 +86,16 @@ def measure_once(
     )
 
 
+def warm_up(targets: Sequence[Target], upstream: Target) -> None:
+    """Put load on every target for as long as it needs to reach its speed."""
+    for target in targets:
+        measure_once(target, upstream, seconds=target.warm_s)
+
+
 def measure(
     targets: Sequence[Target], upstream: Target, *, rounds: int, seconds: float, connections: int = CONNECTIONS
 ) -> Mapping[str, Throughput]:
-    """Warm every target up, then measure them in turns."""
-    for target in targets:
-        measure_once(target, upstream, seconds=target.warm_s)
+    """Measure all targets in turns; `warm_up` comes before."""
     found: dict[str, list[Round]] = {target.name: [] for target in targets}
     for _ in range(rounds):
         for target in targets:

@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Literal, cast
 
-import httpx
-
 from evals.client import Address
-from evals.journal import JsonObject, parse_object
+from evals.journal import JsonObject, canonical, parse_object
+from supervisors.transport import HttpClient, HttpRequest, TransportError, TransportFault
 
 RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 MAX_DELAY_S = 60.0
-FailureKind = Literal["connect", "read", "timeout", "status", "not_json"]
+FailureKind = TransportFault | Literal["status", "not_json"]
+_FINAL: frozenset[FailureKind] = frozenset({"request", "too_large"})
+"""Failures that another attempt would only repeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +74,14 @@ class Caller:
     Args:
         client: pool of connections.
         max_retries: further attempts after the first.
+        timeout_s: of one call, None without.
         overloaded: told about each 429, and each 503 with retry-after.
         backoff_s: longest wait after the first failure, doubled after each further one.
     """
 
-    client: httpx.AsyncClient
+    client: HttpClient
     max_retries: int = 5
+    timeout_s: float | None = None
     overloaded: Callable[[], None] = lambda: None
     backoff_s: float = 1.0
     _random: random.Random = field(default_factory=lambda: random.Random(0))  # noqa: S311 - jitter is no secret
@@ -93,7 +96,7 @@ class Caller:
             attempt = found if isinstance(found, Attempt) else self._judge(found)
             if attempt is None and isinstance(found, Answered):
                 return Called(found, tuple(failed), began - started)
-            last = len(failed) >= self.max_retries
+            last = len(failed) >= self.max_retries or (attempt is not None and attempt.kind in _FINAL)
             delay = None if last or attempt is None else self._delay(len(failed), found)
             if attempt is not None:
                 failed.append(Attempt(attempt.kind, attempt.status, delay))
@@ -103,20 +106,18 @@ class Caller:
             await asyncio.sleep(delay)
 
     async def _once(self, address: Address, path: str, body: JsonObject, began: float) -> Answered | Attempt:
+        headers = (("content-type", "application/json"), *address.headers.items())
+        data = canonical(body).encode("ascii")
         try:
-            response = await self.client.post(f"{address.url}{path}", json=body, headers=dict(address.headers))
-        except httpx.ConnectError:
-            return Attempt("connect", None, None)
-        except httpx.TimeoutException:
-            return Attempt("timeout", None, None)
-        except httpx.HTTPError:
-            return Attempt("read", None, None)
+            reply = await self.client.send(HttpRequest("POST", f"{address.url}{path}", headers, data, self.timeout_s))
+        except TransportError as error:
+            return Attempt(error.fault, None, None)
         seconds = perf_counter() - began
-        parsed = parse_object(response.content)
-        if parsed is None and response.status_code == 200:
+        parsed = parse_object(reply.body)
+        if parsed is None and reply.status == 200:
             return Attempt("not_json", 200, None)
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        return Answered(response.status_code, headers, parsed or {}, seconds)
+        named = {name.lower(): value for name, value in reply.headers}
+        return Answered(reply.status, named, parsed or {}, seconds)
 
     def _judge(self, answer: Answered) -> Attempt | None:
         """Return the failure in an answer, None when it is final."""
@@ -134,16 +135,16 @@ class Caller:
         return self._random.uniform(0.0, min(MAX_DELAY_S, self.backoff_s * 2.0**failures))
 
 
-async def get_json(client: httpx.AsyncClient, address: Address, path: str) -> JsonObject | None:
+async def get_json(client: HttpClient, address: Address, path: str) -> JsonObject | None:
     """Return a JSON object from a GET, None when there is none."""
     try:
-        response = await client.get(f"{address.url}{path}", headers=dict(address.headers))
-    except httpx.HTTPError:
+        reply = await client.send(HttpRequest("GET", f"{address.url}{path}", tuple(address.headers.items())))
+    except TransportError:
         return None
-    return parse_object(response.content) if response.status_code == 200 else None
+    return parse_object(reply.body) if reply.status == 200 else None
 
 
-async def get_record(client: httpx.AsyncClient, address: Address, record_id: str, wait_s: float) -> JsonObject | None:
+async def get_record(client: HttpClient, address: Address, record_id: str, wait_s: float) -> JsonObject | None:
     """Return the record of an exchange; the proxy writes it behind the reply, so it is waited for.
 
     Returns:

@@ -201,9 +201,7 @@ async def open_proxy(
         "journal": config.journal.model_copy(update={"path": journal, "input": "off", "output": "off"}),
     }
     app = create_app(config.model_copy(update=update))
-    async with serve(app) as url:
-        if app.gateway.failure is not None:
-            raise ConfigError(str(app.gateway.failure)) from app.gateway.failure
+    async with serve(app, lambda: app.gateway.failure) as url:
         yield Address(f"{url}/v1", key)
 
 

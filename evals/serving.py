@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, MutableMapping
 from contextlib import asynccontextmanager, contextmanager
@@ -12,6 +13,8 @@ import orjson
 import uvicorn
 
 from supervisors.errors import ConfigError
+
+log = logging.getLogger(__name__)
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -29,35 +32,45 @@ class _Server(uvicorn.Server):
         """Take no signal."""
         yield
 
+    async def serve_on(self, listener: socket.socket) -> None:
+        """Serve until told to stop; return at once when the application does not start."""
+        try:
+            await self.serve(sockets=[listener])
+        except SystemExit:
+            log.debug("the application did not start")  # uvicorn would leave the process; `started` stays false
+
 
 @asynccontextmanager
-async def serve(app: App) -> AsyncGenerator[str]:
+async def serve(app: App, why: Callable[[], Exception | None] = lambda: None) -> AsyncGenerator[str]:
     """Serve while the body runs; yields the base URL without a path.
 
+    Args:
+        app: the application.
+        why: tells why it did not start, if it knows.
+
     Raises:
-        ConfigError: the application did not start.
+        ConfigError: it did not start.
     """
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listener.bind(("127.0.0.1", 0))
-    host, port = cast("tuple[str, int]", listener.getsockname())
-    server = _Server(
-        uvicorn.Config(
-            app, http="httptools", lifespan="auto", access_log=False, log_config=None, timeout_graceful_shutdown=5
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.bind(("127.0.0.1", 0))
+        host, port = cast("tuple[str, int]", listener.getsockname())
+        server = _Server(
+            uvicorn.Config(
+                app, http="httptools", lifespan="auto", access_log=False, log_config=None, timeout_graceful_shutdown=5
+            )
         )
-    )
-    async with asyncio.TaskGroup() as group:
-        serving = group.create_task(server.serve(sockets=[listener]))
-        try:
-            async with asyncio.timeout(_START_S):
-                while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn tells nobody that it is ready
-                    await asyncio.sleep(0.005)
-            if not server.started:
-                msg = "the server on loopback did not start"
-                raise ConfigError(msg)
-            yield f"http://{host}:{port}"
-        finally:
-            server.should_exit = True
-    listener.close()
+        async with asyncio.TaskGroup() as group:
+            serving = group.create_task(server.serve_on(listener))
+            try:
+                async with asyncio.timeout(_START_S):
+                    while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn tells nobody when it is
+                        await asyncio.sleep(0.005)
+                if not server.started:
+                    msg = f"the server on loopback did not start: {why() or 'it ended'}"
+                    raise ConfigError(msg)
+                yield f"http://{host}:{port}"
+            finally:
+                server.should_exit = True
 
 
 async def read_json(receive: Receive) -> dict[str, Any]:

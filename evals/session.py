@@ -8,8 +8,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-import httpx
-
 from evals.attempts import Caller
 from evals.client import Address, number, open_local, open_proxy
 from evals.datasets.load import hash_file
@@ -28,10 +26,11 @@ from evals.statistics.jsonable import to_json
 from evals.trials import Sender
 from evals.writer import Writer
 from supervisors.errors import ConfigError, StoreError
+from supervisors.transport import HttpClient, TransportLimits
 
 LOCAL_SLOTS = 2
 """Requests the local model answers at a time; more would only wait inside their deadline."""
-_POOL = 256
+_POOL = 1024
 
 
 def create(prepared: Prepared, path: Path, argv: Sequence[str]) -> RunFolder:
@@ -55,7 +54,7 @@ def create(prepared: Prepared, path: Path, argv: Sequence[str]) -> RunFolder:
             identity=prepared.identity,
             options=options,
             labels={
-                "target": prepared.target.label,
+                "target": prepared.target_label,
                 "guard": prepared.guard.name,
                 "exhaustive": "yes" if prepared.guard.exhaustive else "no",
                 "self_judge": prepared.guard.self_judge or "",
@@ -131,10 +130,22 @@ async def carry_out(folder: RunFolder, prepared: Prepared, environ: Mapping[str,
                     return await _carry_out(run, journal, taken)
                 finally:
                     await writer.close()
-        except* (ConfigError, StoreError) as failures:
-            raise failures.exceptions[0] from failures
+        except BaseExceptionGroup as failures:
+            expected = _find_expected(failures)
+            if expected is None:
+                raise
+            raise expected from failures
         finally:
             journal.close()
+
+
+def _find_expected(failures: BaseExceptionGroup[BaseException]) -> ConfigError | StoreError | None:
+    """Return the error a user is told about, None when something else went wrong too."""
+    found, rest = failures.split((ConfigError, StoreError))
+    error: BaseException | None = found if rest is None else None
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error if isinstance(error, ConfigError | StoreError) else None
 
 
 async def _carry_out(run: _Run, journal: JournalFile, taken: str | None) -> Ending:
@@ -162,12 +173,8 @@ def _opening(folder: RunFolder, journal: JournalFile, taken: str | None) -> list
 
 async def _make(run: _Run, counts: Counts, todo: Sequence[PlannedTrial]) -> Ending:
     options = run.prepared.options
-    limits = httpx.Limits(max_connections=_POOL, max_keepalive_connections=_POOL)
-    async with (
-        httpx.AsyncClient(timeout=options.timeout_s, limits=limits, trust_env=False) as client,
-        _addresses(run) as addresses,
-    ):
-        caller = Caller(client, options.max_retries)
+    async with HttpClient(TransportLimits(max_connections=_POOL)) as client, _addresses(run) as addresses:
+        caller = Caller(client, options.max_retries, options.timeout_s)
         sender = Sender(
             caller=caller,
             addresses=addresses,

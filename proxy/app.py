@@ -18,6 +18,7 @@ from proxy.asgi import (
     Receive,
     Scope,
     Send,
+    also_named,
     read_body,
     read_headers,
     read_host,
@@ -29,23 +30,32 @@ from proxy.config import Config
 from proxy.gateway import Gateway
 from proxy.keys import read_key
 from proxy.line import SLOW_BYTES
+from proxy.moderate import Moderating
 from proxy.ports import ClientGone
 from proxy.prepare import Arrival, IdSource, new_id, prepare
 from proxy.record import ClientEnd, Record
 from proxy.runtime import Runtime
+from proxy.unguarded import find_route, serve_unguarded
 from proxy.wire.adapter import Adapter
 from proxy.wire.body import parse_body
 from proxy.wire.chat import CHAT
-from proxy.wire.errors import RequestError, internal, to_reply
+from proxy.wire.completions import COMPLETIONS
+from proxy.wire.embeddings import EMBEDDINGS
+from proxy.wire.errors import RequestError, internal, openai_reply, to_reply
+from proxy.wire.messages import MESSAGES
+from proxy.wire.moderations import MODERATIONS
+from proxy.wire.responses import RESPONSES
 from supervisors.errors import GuardrailError, StoreError
 
 log = logging.getLogger(__name__)
 
-FAMILIES: Final[tuple[Adapter, ...]] = (CHAT,)
+FAMILIES: Final[tuple[Adapter, ...]] = (CHAT, COMPLETIONS, EMBEDDINGS, MODERATIONS, RESPONSES, MESSAGES)
 ADAPTERS: Final[Mapping[str, Adapter]] = {
     path: adapter for adapter in FAMILIES for path in (adapter.route, adapter.route.removeprefix("/v1"))
 }
 _PROBES: Final = frozenset({"/livez", "/readyz"})
+_ID_NAMES: Final[Mapping[str, bytes]] = {MESSAGES.route: b"request-id"}
+"""A second name of `x-request-id` where the vendor's SDK reads no other (W-16)."""
 _BARE: Final = frozenset({"models", "guardrails", "decisions"})
 
 
@@ -95,6 +105,10 @@ class App:
 
     async def _serve_other(self, adapter: Adapter | None, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve what is not judged; every answer carries the request id (W-16)."""
+        declared = find_route(self.gateway.config.unguarded_routes, scope["method"], scope["path"])
+        if declared is not None:
+            await serve_unguarded(self.gateway, declared, scope, receive, send)
+            return
         request_id = read_request_id(read_headers(scope), new_id())
         path = canonical_path(scope["path"])
         status = 0
@@ -106,8 +120,11 @@ class App:
                 message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode())]
             await send(message)
 
+        send = _name_id(send, adapter, request_id)
         if scope["method"] == "OPTIONS" or adapter is not None:
-            status = await send_methods(send, scope["method"], "POST" if adapter else "GET, HEAD, POST", request_id)
+            to_reply = adapter.error_reply if adapter else openai_reply
+            allow = "POST" if adapter else "GET, HEAD, POST"
+            status = await send_methods(send, scope["method"], allow, request_id, to_reply)
         else:
             inner = {**scope, "path": path, "raw_path": path.encode(), "request_id": request_id}
             await self._admin(inner, receive, send_with_id)
@@ -118,6 +135,7 @@ class App:
         headers = read_headers(scope)
         made = self._ids.make(started)
         request_id = read_request_id(headers, made)
+        send = _name_id(send, adapter, request_id)
         out = AsgiResponder(receive, send)
         finished = False
         try:
@@ -149,11 +167,15 @@ class App:
             raw = await read_body(receive, arrival.headers, limits.max_body_bytes, limits.request_timeout_s)
             body = await _parse(raw, runtime.config.limits.max_json_depth)
             model = str(body.get("model", ""))[:200]
+            if arrival.adapter is MODERATIONS:
+                moderating = Moderating.read(runtime, arrival, body, len(raw))
+                await moderating.run(out)
+                return
             call = prepare(arrival, body, runtime.catalogue, len(raw))
         except RequestError as error:
             _record_refused(runtime, arrival, model, error)
             raise
-        await runtime.pipeline.run(call, runtime.models[call.upstream], out)
+        await runtime.pipeline.run(call, runtime.model_for(call), out)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -174,6 +196,11 @@ def canonical_path(path: str) -> str:
     bare = path.rstrip("/") or "/"
     head = bare.split("/", 2)[1]
     return f"/v1{bare}" if head in _BARE else bare
+
+
+def _name_id(send: Send, adapter: Adapter | None, request_id: str) -> Send:
+    name = _ID_NAMES.get(adapter.route) if adapter is not None else None
+    return send if name is None else also_named(send, name, request_id)
 
 
 async def _parse(raw: bytes, max_depth: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from proxy.headers import Header
 from proxy.ports import ClientGone
-from proxy.wire.errors import ErrorReply, RequestError, to_reply
+from proxy.wire.errors import ErrorReply, RequestError
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -136,7 +136,20 @@ async def send_whole(send: Send, status: int, headers: Sequence[Header], body: b
     await send({"type": "http.response.body", "body": body})
 
 
-async def send_methods(send: Send, method: str, allow: str, request_id: str) -> int:
+def also_named(send: Send, name: bytes, value: str) -> Send:
+    """Return a `send` that adds one header to every answer."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], (name, value.encode())]
+        await send(message)
+
+    return sending
+
+
+async def send_methods(
+    send: Send, method: str, allow: str, request_id: str, to_reply: Callable[[RequestError, str], ErrorReply]
+) -> int:
     """Answer OPTIONS with 204, any other wrong method with 405; both name the right ones."""
     if method == "OPTIONS":
         headers: list[Header] = [(b"allow", allow.encode()), (b"x-request-id", request_id.encode())]
@@ -144,7 +157,7 @@ async def send_methods(send: Send, method: str, allow: str, request_id: str) -> 
         await send({"type": "http.response.body", "body": b""})
         return 204
     refused = RequestError(405, "method_not_allowed", f"This route takes {allow}.", headers={"allow": allow})
-    return await send_error(send, to_reply(refused), request_id)
+    return await send_error(send, to_reply(refused, request_id), request_id)
 
 
 class AsgiResponder:

@@ -12,7 +12,10 @@ from proxy.policy import Decision
 from proxy.record import ClientEnd, JudgedBy, Outcome, Phase, Record, RecordKind, Terminator, UpstreamCall, View
 from proxy.stages import StageResult
 from proxy.wire.adapter import Adapter
+from proxy.wire.moderation_field import FieldAsk
 from supervisors.types import Assessment, Cause, Segment, Stage, unknown
+
+BOTH_STAGES: tuple[Stage, ...] = ("input", "output")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,8 @@ class Call:
         kind: what the record will say it is.
         size_bytes: size of the body as it came.
         stages: stages that are judged at all; a check may ask for one only.
+        moderation: what the caller asked for in the `moderation` field.
+        unseen_history: the model sees older content that lives at the provider only.
     """
 
     id: str
@@ -55,7 +60,9 @@ class Call:
     headers: tuple[tuple[str, str], ...] = ()
     kind: RecordKind = "exchange"
     size_bytes: int = 0
-    stages: tuple[Stage, ...] = ("input", "output")
+    stages: tuple[Stage, ...] = BOTH_STAGES
+    moderation: FieldAsk | None = None
+    unseen_history: bool = False
 
     @property
     def output(self) -> StagePlan:
@@ -175,7 +182,7 @@ def to_record(call: Call, progress: Progress, kept: Kept) -> Record:
         policies=call.plan.policies,
         version=call.version,
         outcome=progress.outcome,
-        view=_view(progress, kept),
+        view=_view(call, progress, kept),
         verdicts=tuple(progress.verdicts),
         decisions=tuple(progress.decisions),
         upstream_call=UpstreamCall(
@@ -201,6 +208,7 @@ def to_record(call: Call, progress: Progress, kept: Kept) -> Record:
         holdback_s=progress.holdback_s,
         coherence=progress.coherence,
         content=kept.content,
+        tightened=call.moderation.tightened if call.moderation is not None else (),
     )
 
 
@@ -210,13 +218,20 @@ def _prescribed(call: Call) -> tuple[tuple[str, Stage], ...]:
     return tuple([pair for pair in call.plan.prescribed if pair[1] in call.stages])
 
 
-def _view(progress: Progress, kept: Kept) -> View:
-    segments = [*progress.request, *[segment for reply in progress.replies.values() for segment in reply]]
+def _view(call: Call, progress: Progress, kept: Kept) -> View:
+    number = chars = opaque = media = 0
+    for segments in (progress.request, *progress.replies.values()):
+        number += len(segments)
+        for segment in segments:
+            chars += len(segment.text)
+            opaque += segment.kind == "opaque"
+            media += segment.media is not None
     return View(
-        segments=len(segments),
-        chars=sum([len(segment.text) for segment in segments]),
-        opaque=sum([segment.kind == "opaque" for segment in segments]),
-        media=sum([segment.media is not None for segment in segments]),
+        segments=number,
+        chars=chars,
+        opaque=opaque,
+        media=media,
+        unseen_history=call.unseen_history,
         input_hmac=kept.input_hmac,
         output_hmac=kept.output_hmac,
     )

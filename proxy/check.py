@@ -118,7 +118,7 @@ async def run_check(runtime: Runtime, arrival: Arrival, body: dict[str, Any]) ->
         progress.input = await _judge(runtime, plan.input, wanted.request, exchange)
     if "output" in wanted.stages:
         turn = next_turn(progress.request)
-        progress.replies = CHAT.reply_segments(reply, turn)
+        progress.replies = CHAT.reply_segments(reply, turn, wanted.request)
         for choice, segments in progress.replies.items():
             exchange = Exchange(call.id, call.model, "output", progress.request, segments, choice)
             progress.outputs.append(await _judge(runtime, plan.output, reply, exchange))

@@ -10,8 +10,9 @@ from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from proxy.config import Config, UpstreamConfig
-from proxy.plan import OPAQUE
+from proxy.plan import OPAQUE, UNSEEN
 from proxy.policy import Policy, StagePolicy
+from proxy.wire.adapter import EMBEDDINGS_ROUTE, INPUT_ONLY, MODERATIONS_ROUTE
 from supervisors.ask import judged_stages, stream_capability
 from supervisors.nesting import walk
 from supervisors.transport import check_base_url
@@ -19,6 +20,16 @@ from supervisors.types import Stage, Supervisor
 from supervisors.vote import Vote, advise
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_SERVED_BELOW: Final = ("/v1/models", "/v1/guardrails", "/v1/decisions")
+_SERVED: Final = (
+    "/v1/chat/completions",
+    "/v1/completions",
+    "/v1/responses",
+    "/v1/messages",
+    EMBEDDINGS_ROUTE,
+    MODERATIONS_ROUTE,
+    *_SERVED_BELOW,
+)
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 
 
@@ -47,8 +58,7 @@ def check_config(config: Config) -> list[Finding]:
 
 
 def _check_all(config: Config) -> Iterator[Finding]:
-    if OPAQUE in config.supervisors:
-        yield Finding("error", f"supervisors.{OPAQUE}", "this name is reserved for the built-in check of on_opaque")
+    yield from _check_reserved(config)
     if not config.policies:
         yield Finding("warning", "policies", "no policy: everything passes unjudged")
     for name, supervisor in config.supervisors.items():
@@ -56,6 +66,8 @@ def _check_all(config: Config) -> Iterator[Finding]:
         yield from _check_recursion(name, supervisor, config)
     for name, policy in config.policies.items():
         yield from _check_policy(f"policies.{name}", policy, config.supervisors)
+    yield from _check_aliases(config)
+    yield from _check_unguarded(config)
     yield from _check_names(config)
     yield from _check_attachments(config)
     yield from _check_keys(config)
@@ -65,6 +77,40 @@ def _check_all(config: Config) -> Iterator[Finding]:
     if not config.keys and config.server.host not in ("127.0.0.1", "::1", "localhost"):
         message = f"{config.server.host} is not loopback and no key is configured; add keys or listen on 127.0.0.1"
         yield Finding("error", "server.host", message)
+
+
+def _check_aliases(config: Config) -> Iterator[Finding]:
+    for alias, name in (config.moderations.aliases or {}).items():
+        policy = config.policies.get(name)
+        if policy is None:
+            known = ", ".join(sorted(config.policies)) or "none"
+            yield Finding("error", f"moderations.aliases.{alias}", f"unknown policy {name!r}; known: {known}")
+            continue
+        stage = policy.input
+        if stage.mode == "shadow" or not stage.forced:
+            message = f"the policy {name} forces no enforcing supervisor on its input, so nobody would moderate"
+            yield Finding("error", f"moderations.aliases.{alias}", message)
+
+
+def _check_unguarded(config: Config) -> Iterator[Finding]:
+    """A declared route must not stand where a judged or administrative one does, nor be declared twice."""
+    seen: set[tuple[str, str]] = set()
+    known = ", ".join(sorted(config.upstreams))
+    for index, route in enumerate(config.unguarded_routes):
+        path = f"unguarded_routes.{index}"
+        if route.upstream is None and len(config.upstreams) > 1:
+            yield Finding("error", f"{path}.upstream", f"name the model server it leads to; known: {known}")
+        elif route.upstream is not None and route.upstream not in config.upstreams:
+            yield Finding("error", f"{path}.upstream", f"unknown upstream {route.upstream!r}; known: {known}")
+        taken = [one for one in _SERVED if route.covers(one)]
+        taken += [one for one in _SERVED_BELOW if route.path.startswith(f"{one}/")]
+        if taken:
+            yield Finding("error", f"{path}.path", f"{route.path} would hide {taken[0]}, which the proxy serves itself")
+        elif (route.method, route.path) in seen:
+            yield Finding("error", path, f"{route.method} {route.path} is declared twice")
+        else:
+            yield Finding("warning", path, f"nothing that passes through {route.method} {route.path} is judged")
+        seen.add((route.method, route.path))
 
 
 def _check_names(config: Config) -> Iterator[Finding]:
@@ -123,6 +169,12 @@ def _check_upstream(path: str, upstream: UpstreamConfig) -> Iterator[Finding]:
         yield Finding("error", f"{path}.base_url", str(error))
 
 
+def _check_reserved(config: Config) -> Iterator[Finding]:
+    for name in (OPAQUE, UNSEEN):
+        if name in config.supervisors:
+            yield Finding("error", f"supervisors.{name}", f"this name is reserved for the built-in check of on_{name}")
+
+
 def _check_panels(name: str, supervisor: Supervisor) -> Iterator[Finding]:
     for full, part in walk(name, supervisor):
         if isinstance(part, Vote):
@@ -157,6 +209,20 @@ def _check_policy(path: str, policy: Policy, supervisors: Mapping[str, Superviso
     for stage, settings in (("input", policy.input), ("output", policy.output)):
         yield from _check_stage(f"{path}.{stage}", "input" if stage == "input" else "output", settings, supervisors)
     yield from _check_streams(path, policy, supervisors)
+    yield from _check_routes(path, policy)
+
+
+def _check_routes(path: str, policy: Policy) -> Iterator[Finding]:
+    """Find settings that the routes this policy names do not have; where a wildcard covers them, they are left out."""
+    named = [route for route in policy.attach.routes if route in INPUT_ONLY]
+    if named and policy.on_block.input == "refusal":
+        message = (
+            f"{' and '.join(named)} cannot hold a notice: a blocked input is an error there; use on_block.input: error"
+        )
+        yield Finding("error", f"{path}.on_block.input", message)
+    if len(named) == len(policy.attach.routes) and (policy.output.forced or policy.output.optional):
+        message = f"{' and '.join(named)} has no output stage; its supervisors never run there"
+        yield Finding("warning", f"{path}.output", message)
 
 
 def _check_stage(

@@ -19,8 +19,11 @@ import orjson
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from proxy.declared import ModerationsConfig, UnguardedRoute
 from proxy.expand import expand_short_form, inline_references
 from proxy.policy import Policy
+from proxy.wire.moderation_field import FieldMode
+from proxy.wire.moderations import DEFAULT_ALIAS
 from proxy.wire.segments import as_list
 from supervisors.errors import ConfigError, MissingError
 from supervisors.nesting import walk
@@ -73,7 +76,7 @@ class LocalUpstreamConfig(BaseModel):
     path: Path | None = None
     n_ctx: int = Field(default=4096, ge=256)
     slots: int = Field(default=2, ge=1, le=16)
-    threads: int = Field(default=2, ge=1)
+    threads: int = Field(default=1, ge=1)
     timeout_s: float = Field(default=600.0, gt=0)
     idle_timeout_s: float = Field(default=120.0, gt=0)
 
@@ -165,6 +168,9 @@ class Config(BaseModel):
     policies: dict[str, Policy] = {}
     journal: JournalConfig = JournalConfig()
     limits: LimitsConfig = LimitsConfig()
+    moderations: ModerationsConfig = ModerationsConfig()
+    moderation_field: FieldMode = "answer"
+    unguarded_routes: tuple[UnguardedRoute, ...] = ()
     tasks: tuple[str, ...] = ("title", "tags")
     expose: Literal["full", "decision", "none"] = "full"
 
@@ -196,6 +202,12 @@ class Config(BaseModel):
         if problems:
             raise ValueError("\n".join(problems))
         return self
+
+    def moderation_aliases(self) -> Mapping[str, str]:
+        """Return the policy of every alias."""
+        if self.moderations.aliases is not None:
+            return self.moderations.aliases
+        return {DEFAULT_ALIAS: "default"} if "default" in self.policies else {}
 
     def served_models(self) -> Mapping[str, ModelConfig]:
         """Return the models by name; a single upstream without `models` serves every name."""

@@ -1,15 +1,17 @@
-"""How far a growing text may be released: hold-back, graphemes, encoded runs, word ends. Pure (guarding §7)."""
+"""A growing text and how far it may be released: hold-back, graphemes, encoded runs, word ends (guarding §7)."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
 from proxy.redact import Mark
 from supervisors.norm import normalize
+from supervisors.types import Kind
 
 _RUN: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-"
 _SHORTEST_RUN: Final = 16
@@ -21,6 +23,57 @@ _JOINING: Final = re.compile("[\u1160-\u11ff\u314f-\u3163\ud7b0-\ud7ff\uff9e\uff
 _JOINERS: Final = frozenset("\u200d\ufe0e\ufe0f")
 _SENTENCE: Final = re.compile(r"[.!?](?=\s)|[。！？]|\n")
 SENTENCE_ENDS: Final = frozenset(".!?。！？\n")
+
+
+@dataclass(slots=True)
+class Field:
+    """One text field of the choice as it grows.
+
+    Args:
+        kind: what it is.
+        whole: released only as a whole (tool calls, audio).
+        parts: deltas in order.
+        length: characters so far.
+        released: characters that have left.
+        windowed: characters given to the window group.
+        credit: characters that every enforcing supervisor has covered.
+        ended: nothing more will come, says the upstream.
+        fixed: some of it stands where it cannot be rewritten.
+        part: what of the reply has to go as a whole if this text cannot stay, because a signature covers it.
+    """
+
+    kind: Kind
+    whole: bool
+    parts: list[str] = field(default_factory=list[str])
+    length: int = 0
+    released: int = 0
+    windowed: int = 0
+    credit: int = 0
+    ended: bool = False
+    fixed: bool = False
+    part: str = ""
+
+    @property
+    def text(self) -> str:
+        """Return the exact concatenation of the deltas (S-03)."""
+        if len(self.parts) > 1:
+            self.parts = ["".join(self.parts)]
+        return self.parts[0] if self.parts else ""
+
+    def grow(self, text: str) -> None:
+        """Append a delta."""
+        self.parts.append(text)
+        self.length += len(text)
+
+    def may_leave(self, frontier: int) -> bool:
+        """Say whether its part need not wait: the text is judged to its end, or no redaction can take it out."""
+        return not self.whole or (self.ended and frontier == self.length)
+
+    def covered(self, holdback: int) -> int:
+        """Return how far no match of a window supervisor can still be open."""
+        if self.ended and self.windowed == self.length:
+            return self.length
+        return clear_of_cuts(self.text, holdback_start(self.text, self.windowed, holdback))
 
 
 def holdback_start(text: str, end: int, holdback: int) -> int:

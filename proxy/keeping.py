@@ -34,8 +34,8 @@ class Keeper:
         replies = [segment for reply in progress.replies.values() for segment in reply]
         received = redact_segments(replies, progress.outputs) if self.output != "off" else ()
         content: Mapping[str, Any] | None = None
-        texts = [Texts("input", self.input, sent), Texts("output", self.output, received)]
         if "full" in (self.input, self.output):
+            texts = [Texts("input", self.input, sent), Texts("output", self.output, received)]
             content = {**(build_content(texts, self.secret) or {}), "replies": self._supervisor_replies(progress)}
         return Kept(
             input_hmac=segments_hmac(self.secret, sent) if sent else None,
@@ -56,9 +56,10 @@ class Keeper:
 
 def redact_segments(segments: Sequence[Segment], results: Sequence[StageResult]) -> tuple[Segment, ...]:
     """Return the segments with every span that a verdict of these results names masked."""
-    marks = merge_spans([span for result in results for span in result.spans])
-    if not marks:
+    found = [one.verdict.spans for result in results for one in result.assessments if one.verdict.spans]
+    if not found:
         return tuple(segments)
+    marks = merge_spans([span for spans in found for span in spans])
     return tuple(
         [
             replace(segment, text=mask(segment.text, marks[segment.path])) if segment.path in marks else segment

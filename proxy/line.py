@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Any, cast
 
@@ -18,6 +19,7 @@ from proxy.blocks import block_error, is_failure, notice_text
 from proxy.call import Call, Progress, measure_overhead
 from proxy.failures import to_caller_error
 from proxy.headers import Header, guardrail_headers
+from proxy.inline import add_answer, frame_answer
 from proxy.plan import StagePlan
 from proxy.ports import Answer, Model, Responder, Settings, Sinks
 from proxy.redact import RedactionImpossible, redact_body
@@ -127,18 +129,21 @@ class Line:
         call, result = self._call, self._progress.input
         failed = is_failure(result.reason, result.cause)
         self._progress.outcome = "unavailable" if failed else "blocked_input"
-        if call.plan.on_block.input == "error" or failed:
+        if call.plan.on_block.input == "error" or failed or "output" not in call.stages:
             raise self._block_error(result)
         notice = call.adapter.notice(call.body, notice_text(call))
         head = call.adapter.new_head(call.id, int(call.started), call.model)
         count = call.adapter.choice_count(call.body)
         self._progress.finish_reasons = dict.fromkeys(range(count), "content_filter")
         if not call.stream:
-            return self._answer(200, orjson.dumps(call.adapter.refusal_reply(head, count, notice)))
+            reply = call.adapter.refusal_reply(head, count, notice)
+            add_answer(call, reply, result, ())
+            return self._answer(200, orjson.dumps(reply))
         frames = call.adapter.open_frames(head, call.body)
         notices = [frames.notice(index, notice, released=False) for index in range(count)]
         self._progress.terminator = "done"
-        return self._answer(200, b"".join(notices) + call.adapter.terminator, EVENT_STREAM)
+        closing = frame_answer(call, self._progress, frames, ()) if call.moderation is not None else b""
+        return self._answer(200, b"".join(notices) + closing + call.adapter.terminator, EVENT_STREAM)
 
     def _block_error(self, result: StageResult) -> RequestError:
         stage: Stage = "input" if result.choice is None else "output"
@@ -167,6 +172,7 @@ class Line:
         if not self._input_known.is_set():
             await self._input_known.wait()
         changed = await self._judge_output(body)
+        changed = add_answer(call, body, progress.input, progress.outputs) or changed
         return self._answer(200, orjson.dumps(body) if changed else reply.body)
 
     async def _judge_output(self, body: dict[str, Any]) -> bool:
@@ -174,7 +180,7 @@ class Line:
         call, progress = self._call, self._progress
         plan = call.plan.output
         try:
-            progress.replies = call.adapter.reply_segments(body, next_turn(progress.request))
+            progress.replies = call.adapter.reply_segments(body, next_turn(progress.request), call.body)
         except ValueError as error:
             if not plan.blocking:
                 return False
@@ -204,11 +210,12 @@ class Line:
         return await run_stage(plan, plan.blocking, exchange, self._open(plan))
 
     def _redact_choice(self, body: dict[str, Any], result: StageResult) -> StageResult:
-        spans = result.redactions
+        spans, plan = result.redactions, self._call.plan.output
+        json_content = self._call.adapter.notice(self._call.body, "").only_refusal
         try:
-            redact_body(body, spans, json_content=self._call.adapter.notice(self._call.body, "").only_refusal)
+            redact_body(body, spans, json_content=json_content, strip_signed=plan.on_signed == "strip")
         except RedactionImpossible:
-            return without_spans(self._call.plan.output, result)
+            return without_spans(plan, result)
         if result.choice is not None:
             self._call.adapter.mask_logprobs(body, result.choice, spans)
         return result
@@ -228,7 +235,9 @@ class Line:
         call, progress = self._call, self._progress
         head = call.adapter.new_head(call.id, int(call.started), call.model)
         frames = self._frames = call.adapter.open_frames(head, call.body)
-        relay = Relay(call, progress, Judging(call.output, self._open, self._settings.expose), frames, self)
+        closing = None if call.moderation is None else partial(frame_answer, call, progress, frames)
+        judging = Judging(call.output, self._open, self._settings.expose, closing)
+        relay = Relay(call, progress, judging, frames, self)
         waiting = perf_counter()
         try:
             async with model.stream(call.adapter.upstream_path, raw, call.headers) as reply:

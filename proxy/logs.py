@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 import time
 from typing import Any, Final
 
-import orjson
-
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message", "taskName"}
 _QUIET: Final = ("litellm", "LiteLLM", "httpx", "httpcore", "uvicorn.access", "asyncio")
+_OWN: Final = frozenset({"proxy", "supervisors", "evals", "uvicorn"})
+"""Loggers whose messages are constant; the rest of what they say is in fields."""
 _LONGEST: Final = 200
 
 
@@ -23,15 +24,22 @@ class JsonFormatter(logging.Formatter):
             "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage()[:_LONGEST],
+            "message": _message(record),
         }
         for key, value in vars(record).items():
             if key not in _STANDARD:
-                line[key] = value if isinstance(value, int | float | bool | None) else str(value)[:_LONGEST]
+                line[key] = value if isinstance(value, int | None) else str(value)[:_LONGEST]
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = record.exc_info[0].__name__
             line["at"] = _where(record)
-        return orjson.dumps(line, default=str).decode()
+        return json.dumps(line, separators=(",", ":"))
+
+
+def _message(record: logging.LogRecord) -> str:
+    """Return the message; a library's may quote what it works on, so only where it was said is kept of it."""
+    if record.name.partition(".")[0] in _OWN:
+        return record.getMessage()[:_LONGEST]
+    return f"withheld: said by {record.module}:{record.lineno}"
 
 
 def _where(record: logging.LogRecord) -> list[str]:

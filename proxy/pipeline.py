@@ -5,6 +5,9 @@ It gets the model, the sinks and the way out as arguments and never sees HTTP se
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
 from proxy.beside import Attended
 from proxy.call import Call, Progress
 from proxy.failures import to_caller_error
@@ -31,6 +34,17 @@ class Pipeline:
         """End every exchange that still runs, streams with an error frame (O-09)."""
         for attended in self._running:
             attended.interrupt(RequestError(503, "shutting_down", "The proxy is shutting down."))
+
+    @asynccontextmanager
+    async def attend(self, out: Responder) -> AsyncGenerator[None]:
+        """Run the body, an exchange that is not on the line, under the same deadline, watch and end as the others."""
+        attended = Attended(out.watch, self._settings.request_timeout_s)
+        self._running.add(attended)
+        try:
+            async with attended:
+                yield
+        finally:
+            self._running.discard(attended)
 
     async def run(self, call: Call, model: Model, out: Responder) -> None:
         """Take one exchange from its parsed body to its record; only a bug and cancellation come out."""

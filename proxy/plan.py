@@ -21,7 +21,7 @@ from proxy.policy import (
     UnknownPolicy,
 )
 from proxy.wire.errors import RequestError, invalid
-from supervisors.opaque import OpaqueCheck
+from supervisors.opaque import HistoryCheck, OpaqueCheck
 from supervisors.types import Cause, Scope, Stage, Supervisor
 
 _UNSAFE_ORDER: Sequence[OnUnsafe] = ("log", "redact", "block")
@@ -33,7 +33,9 @@ _LONGEST_NAME = 256
 
 OPAQUE = "opaque"
 """Reserved name of the built-in check behind `on_opaque: block`."""
-_OPAQUE_CHECK = OpaqueCheck()
+UNSEEN = "unseen_history"
+"""Reserved name of the built-in check behind `on_unseen_history: block`."""
+_BUILT_IN: Mapping[str, Supervisor] = {OPAQUE: OpaqueCheck(), UNSEEN: HistoryCheck()}
 
 Named = tuple[tuple[str, Supervisor], ...]
 _Word = TypeVar("_Word")
@@ -54,6 +56,7 @@ class StagePlan:
         exhaustive: ask everybody even when the block is certain.
         stream: the strictest stream setting; meaningful on output.
         block_scope: a block of one choice blocks only that choice, or the whole response.
+        on_signed: what a redaction inside signed text does: leave out its part of the reply, or block the reply.
         names: every supervisor the stage prescribes.
     """
 
@@ -67,11 +70,18 @@ class StagePlan:
     exhaustive: bool = False
     stream: StreamPolicy = field(default_factory=StreamPolicy)
     block_scope: Literal["choice", "response"] = "choice"
+    on_signed: Literal["strip", "block"] = "strip"
     names: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         names = tuple([name for name, _ in (*self.blocking, *self.parallel, *self.shadow)])
         object.__setattr__(self, "names", names)  # once a plan, not once a record
+
+    @property
+    def redacts(self) -> bool:
+        """Say whether a verdict of this stage can lead to a redaction."""
+        rules = self.rules.values()
+        return any(rule.enforce and "redact" in (rule.on_unsafe, *rule.on_scope.values()) for rule in rules)
 
     def observing(self) -> StagePlan:
         """Return the same stage with nothing enforced: observe mode records and alters nothing."""
@@ -108,13 +118,14 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The dimensions policies are attached by, and what the caller asked to add."""
+    """The dimensions policies are attached by, what the caller asked to add, and whether history is out of sight."""
 
     model: str
     key: str | None
     route: str
     tags: tuple[str, ...] = ()
     asked: tuple[str, ...] | None = None
+    unseen: bool = False
 
 
 class Planner:
@@ -198,7 +209,10 @@ class Planner:
         )
 
     def _merge(self, stage: Stage, settings: Sequence[tuple[str, StagePolicy]], request: Request) -> StagePlan:
-        chosen = [(name, policy, _with_opaque(policy, choose(policy, request.asked))) for name, policy in settings]
+        chosen = [
+            (name, policy, _with_built_in(policy, choose(policy, request.asked), unseen=request.unseen))
+            for name, policy in settings
+        ]
         holders: dict[str, list[tuple[str, StagePolicy]]] = {}
         for name, policy, supervisors in chosen:
             for supervisor in supervisors:
@@ -221,18 +235,21 @@ class Planner:
             exhaustive=any(policy.exhaustive for policy in active),
             stream=_merge_streams([policy.stream for policy in outputs]),
             block_scope="response" if any(p.block_scope == "response" for p in outputs) else "choice",
+            on_signed=strictest(("strip", "block"), (p.on_signed for p in outputs)),
         )
 
     def _named(self, modes: Mapping[str, Mode], *wanted: Mode) -> Named:
         return tuple([(name, self._find(name)) for name, mode in modes.items() if mode in wanted])
 
     def _find(self, name: str) -> Supervisor:
-        return _OPAQUE_CHECK if name == OPAQUE else self._supervisors[name]
+        return _BUILT_IN.get(name) or self._supervisors[name]
 
 
-def _with_opaque(policy: StagePolicy, chosen: tuple[str, ...]) -> tuple[str, ...]:
-    """Add the built-in check where the policy blocks on what nobody can read."""
-    return (*chosen, OPAQUE) if policy.on_opaque == "block" else chosen
+def _with_built_in(policy: StagePolicy, chosen: tuple[str, ...], *, unseen: bool) -> tuple[str, ...]:
+    """Add the built-in checks where the policy blocks on what nobody can read, or on what nobody here has seen."""
+    opaque = (OPAQUE,) if policy.on_opaque == "block" else ()
+    history = (UNSEEN,) if unseen and policy.on_unseen_history == "block" else ()
+    return (*chosen, *opaque, *history)
 
 
 def policy_rules(name: str, policy: Policy) -> Mapping[Literal["input", "output", "stream"], Sequence[Rule]]:
@@ -242,7 +259,7 @@ def policy_rules(name: str, policy: Policy) -> Mapping[Literal["input", "output"
     """
     rules: dict[Literal["input", "output", "stream"], Sequence[Rule]] = {}
     for stage, settings in _stages(policy):
-        supervisors = _with_opaque(settings, (*settings.forced, *settings.optional))
+        supervisors = _with_built_in(settings, (*settings.forced, *settings.optional), unseen=True)
         enforce = settings.mode != "shadow"
         rules[stage] = [_merge_rule(one, [(name, settings)], enforce=enforce) for one in dict.fromkeys(supervisors)]
     if policy.output.stream.mode == "observe":
@@ -252,7 +269,7 @@ def policy_rules(name: str, policy: Policy) -> Mapping[Literal["input", "output"
 
 def forced_names(policy: Policy) -> Mapping[Stage, Sequence[str]]:
     """Return, by stage, the supervisors no caller can leave out (G-15)."""
-    return {stage: _with_opaque(settings, settings.forced) for stage, settings in _stages(policy)}
+    return {stage: _with_built_in(settings, settings.forced, unseen=False) for stage, settings in _stages(policy)}
 
 
 def _stages(policy: Policy) -> tuple[tuple[Stage, StagePolicy], tuple[Stage, StagePolicy]]:

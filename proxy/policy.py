@@ -91,6 +91,7 @@ class StagePolicy(BaseModel):
     on_unsafe: OnUnsafe | None = None
     on_unknown: UnknownSetting | None = None
     on_opaque: Literal["pass", "block"] = "pass"
+    on_unseen_history: Literal["log", "block"] = "log"
     timeout_s: float = Field(default=30.0, gt=0)
     exhaustive: bool = False
     scopes: dict[Scope, ScopePolicy] = {}
@@ -111,6 +112,7 @@ class OutputPolicy(StagePolicy):
 
     stream: StreamPolicy = StreamPolicy()
     block_scope: Literal["choice", "response"] = "choice"
+    on_signed: Literal["strip", "block"] = "strip"
 
 
 class BlockPolicy(BaseModel):

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import getpid
 from random import Random
 from secrets import token_bytes, token_hex
 from time import perf_counter
 from typing import Any
 
-from proxy.call import Call
+from proxy.call import BOTH_STAGES, Call
 from proxy.config import LimitsConfig, ModelConfig
+from proxy.inline import tighten_plan
 from proxy.keys import Caller
 from proxy.plan import Plan, Planner, Request
-from proxy.wire.adapter import Adapter
+from proxy.wire.adapter import INPUT_ONLY, Adapter
 from proxy.wire.body import refuse_forbidden, take_bool, take_guardrails
 from proxy.wire.errors import RequestError, invalid
+from proxy.wire.moderation_field import FIELD_ROUTES, FieldSettings, take_field
 
 
 def new_id() -> str:
@@ -73,6 +75,7 @@ class Catalogue:
         limits: caps.
         tasks: words that `x-guardrail-task` may carry.
         version: config version.
+        moderation: how the `moderation` field is treated.
     """
 
     models: Mapping[str, ModelConfig]
@@ -80,6 +83,7 @@ class Catalogue:
     limits: LimitsConfig
     tasks: Sequence[str]
     version: str
+    moderation: FieldSettings = field(default_factory=FieldSettings)
 
 
 def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue, size_bytes: int = 0) -> Call:
@@ -91,8 +95,18 @@ def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue, size_b
     refuse_forbidden(body)
     model, served = find_model(body, arrival.caller, catalogue.models)
     stream = take_bool(body, "stream")
+    input_only = arrival.adapter.route in INPUT_ONLY
+    if input_only and stream:
+        raise invalid(f"{arrival.adapter.route} never streams; leave 'stream' out.", "stream")
     check_caps(body, arrival.adapter, catalogue.limits)
     asked = _asked(body, arrival.headers)
+    unseen = arrival.adapter.unseen_history(body)
+    plan = plan_for(arrival, model, asked, catalogue, unseen=unseen)
+    moderation = None
+    if "moderation" in body and arrival.adapter.route in FIELD_ROUTES:
+        moderation = take_field(body, catalogue.moderation)
+        if moderation is not None:
+            plan = tighten_plan(plan, moderation)
     if served.model is not None:
         body["model"] = served.model
     return Call(
@@ -103,7 +117,8 @@ def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue, size_b
         stream=stream,
         model=model,
         upstream=served.upstream,
-        plan=plan_for(arrival, model, asked, catalogue),
+        plan=plan,
+        unseen_history=unseen,
         version=catalogue.version,
         key_id=arrival.caller.key_id,
         task=read_task(arrival.headers, catalogue.tasks),
@@ -111,6 +126,8 @@ def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue, size_b
         clock=arrival.clock,
         headers=tuple(arrival.headers.items()),
         size_bytes=size_bytes,
+        stages=("input",) if input_only else BOTH_STAGES,
+        moderation=moderation,
     )
 
 
@@ -119,10 +136,12 @@ def arrive(adapter: Adapter, caller: Caller, headers: Mapping[str, str], record_
     return Arrival(record_id, request_id, adapter, caller, headers, time.time(), perf_counter())
 
 
-def plan_for(arrival: Arrival, model: str, asked: tuple[str, ...] | None, catalogue: Catalogue) -> Plan:
+def plan_for(
+    arrival: Arrival, model: str, asked: tuple[str, ...] | None, catalogue: Catalogue, *, unseen: bool = False
+) -> Plan:
     """Return the merged plan of this caller, model and route."""
     caller = arrival.caller
-    return catalogue.planner.plan(Request(model, caller.name, arrival.adapter.route, caller.tags, asked))
+    return catalogue.planner.plan(Request(model, caller.name, arrival.adapter.route, caller.tags, asked, unseen))
 
 
 def find_model(body: Mapping[str, Any], caller: Caller, models: Mapping[str, ModelConfig]) -> tuple[str, ModelConfig]:
@@ -146,10 +165,10 @@ def check_caps(body: Mapping[str, Any], adapter: Adapter, limits: LimitsConfig) 
     """Raise 400 when the caller asks for more choices or tokens than the proxy allows (X-07)."""
     count = adapter.choice_count(body)
     if count > limits.max_choices:
-        raise invalid(f"'n' is {count}; at most {limits.max_choices} choices are allowed.", "n")
+        raise invalid(f"The request asks for {count} choices; at most {limits.max_choices} are allowed.", "n")
     if limits.max_tokens is None:
         return
-    for name in ("max_tokens", "max_completion_tokens"):
+    for name in ("max_tokens", "max_completion_tokens", "max_output_tokens"):
         wanted = body.get(name)
         if isinstance(wanted, int) and wanted > limits.max_tokens:
             raise invalid(f"{name!r} is {wanted}; at most {limits.max_tokens} tokens are allowed.", name)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import orjson
 
+from proxy.wire.segments import as_list
 from supervisors.types import Span
+
+_CONTENTS: Final = ("/content", "/text")
+"""Ends of the pointers where the families keep what a caller may parse as JSON."""
 
 
 class RedactionImpossible(ValueError):
@@ -65,34 +69,63 @@ def mask(text: str, marks: Sequence[Mark]) -> str:
     return "".join(parts)
 
 
-def redact_body(body: dict[str, Any], spans: Iterable[Span], *, json_content: bool = False) -> None:
+def redact_body(
+    body: dict[str, Any], spans: Iterable[Span], *, json_content: bool = False, strip_signed: bool = False
+) -> None:
     """Replace the spans in the body, in place.
 
     Args:
         body: request or reply.
         spans: what to replace.
         json_content: the caller will parse the content of messages as JSON, so it must stay JSON (G-37).
+        strip_signed: remove a block whose signature covers a text to be redacted (W-32).
 
     Raises:
-        RedactionImpossible: a path does not lead to a string, or JSON arguments would break or lose a key.
+        RedactionImpossible: a path does not lead to a string, the text is signed, or JSON arguments would break or
+            lose a key.
     """
     texts: dict[str, dict[str, list[Mark]]] = {}
     for path, marks in merge_spans(spans).items():
         pointer, _, inner = path.partition("#")
         texts.setdefault(pointer, {})[inner] = marks
+    signed: list[str] = []
     for pointer, found in texts.items():
         holder, key = _find(body, pointer)
-        text = holder[key]
-        if not isinstance(text, str):
+        value = holder[key]
+        if isinstance(holder, dict) and "signature" in holder:
+            signed.append(pointer)
+        elif pointer.endswith("/input") and isinstance(value, dict | list):
+            # Anthropic's tool input is an object; it was judged as its JSON text.
+            text = orjson.dumps(value).decode()
+            holder[key] = orjson.loads(_mask_text(text, found, is_json=True))
+        elif isinstance(value, str):
+            in_json = json_content and pointer.endswith(_CONTENTS) and _is_json(value)
+            holder[key] = _mask_text(value, found, is_json=in_json or pointer.endswith("/arguments"))
+        else:
             msg = f"no text at {pointer}"
             raise RedactionImpossible(msg)
-        strings = {path: marks for path, marks in found.items() if path}
-        if strings:
-            holder[key] = _mask_inside(text, found.get("", []), strings)
-        elif pointer.endswith("/arguments") or (json_content and pointer.endswith("/content") and _is_json(text)):
-            holder[key] = mask_arguments(text, found[""])
-        else:
-            holder[key] = mask(text, found[""])
+    _strip(body, signed, allowed=strip_signed)
+
+
+def _mask_text(text: str, found: Mapping[str, Sequence[Mark]], *, is_json: bool) -> str:
+    strings = {path: marks for path, marks in found.items() if path}
+    if strings:
+        return _mask_inside(text, found.get("", []), strings)
+    return mask_arguments(text, found[""]) if is_json else mask(text, found[""])
+
+
+def _strip(body: dict[str, Any], pointers: Sequence[str], *, allowed: bool) -> None:
+    """Remove the signed blocks that hold these texts from their lists."""
+    blocks: list[tuple[list[Any], Any]] = []
+    for pointer in pointers:
+        holder, place = _find(body, pointer.rpartition("/")[0])
+        siblings = as_list(holder)
+        if not allowed or siblings is None:
+            msg = f"a signature covers the text at {pointer}"
+            raise RedactionImpossible(msg)
+        blocks.append((siblings, siblings[place]))
+    for siblings, block in blocks:
+        siblings[:] = [other for other in siblings if other is not block]
 
 
 def _is_json(text: str) -> bool:

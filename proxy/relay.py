@@ -49,11 +49,13 @@ class Judging:
         plan: the output stage, with `enforce` off in observe mode.
         open_context: makes the context of one pass.
         expose: how much of a block the caller may see.
+        closing: makes the frames that stand between the last choice and the usage, from the results so far.
     """
 
     plan: StagePlan
     open_context: Callable[[StagePlan], Context]
     expose: Expose
+    closing: Callable[[Sequence[StageResult]], bytes] | None = None
 
 
 class Relay:
@@ -80,6 +82,7 @@ class Relay:
         self._gates: dict[int, Gate] = {}
         self._noticed: set[int] = set()
         self._tail: list[bytes] = []
+        self._terminator = call.adapter.terminator
         self._ready: list[bytes] = []
         self._local = all(is_local(supervisor) for _, supervisor in self._plan.blocking)
         self._decided = never if self._plan.exhaustive else settled_by(self._plan)
@@ -135,7 +138,7 @@ class Relay:
             self._note(chunk)
             if self._broken:
                 break
-            if not self._plan.blocking:
+            if not self._plan.blocking and (chunk.choice is not None or self._judging.closing is None):
                 self._ready.append(self._frames.forward(chunk))
             else:
                 await self._judge_chunk(chunk)
@@ -148,8 +151,8 @@ class Relay:
     def _note(self, chunk: Chunk) -> None:
         progress = self._progress
         if chunk.usage is not None:
-            progress.usage = chunk.usage
-        if chunk.finish is not None and chunk.choice is not None:
+            progress.usage = {**(progress.usage or {}), **chunk.usage}
+        if chunk.finish is not None and chunk.choice is not None and chunk.choice not in self._noticed:
             progress.finish_reasons[chunk.choice] = chunk.finish
             progress.filtered = progress.filtered or chunk.finish == "content_filter"
         if chunk.error:
@@ -161,7 +164,9 @@ class Relay:
 
     async def _judge_chunk(self, chunk: Chunk) -> None:
         if chunk.choice is None:
-            if chunk.body is not None:  # comments and the terminator are ours to send
+            if chunk.last:
+                self._terminator = chunk.raw
+            elif chunk.body is not None:  # comments are ours to send
                 self._tail.append(chunk.raw)
             return
         gate = self._gates.get(chunk.choice)
@@ -244,7 +249,10 @@ class Relay:
         await self._pump_all()
         if self.ended:
             return
-        if self._plan.blocking:
+        if not self._terminator and self._progress.terminator != "done":
+            self._progress.outcome, self._progress.upstream_error = "upstream_error", "protocol"
+            await self._fail(RequestError(502, "upstream_error", "The model server ended its stream half-way."))
+        elif self._plan.blocking or self._judging.closing is not None:
             await self._end_with_terminator()
 
     async def _pump_all(self) -> None:
@@ -256,7 +264,8 @@ class Relay:
         usage = b"" if self._progress.cancelled_upstream else b"".join(self._tail)
         self.ended = True
         self._progress.terminator = "done"
-        await self._write(usage + self._call.adapter.terminator)
+        closing = b"" if self._judging.closing is None else self._judging.closing(self.results())
+        await self._write(closing + usage + self._terminator)
 
     async def abort(self, error: RequestError) -> None:
         """Judge what is held, release what is covered, and end with an error frame (S-23).

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from secrets import token_bytes
 from typing import Any, cast
 
+from proxy.call import Call
 from proxy.checks import check_config
 from proxy.config import Config, LocalUpstreamConfig, UpstreamConfig, config_version
 from proxy.keeping import Keeper
@@ -16,14 +17,21 @@ from proxy.keys import Keyring
 from proxy.local import LocalSettings, start_local
 from proxy.metrics import Metrics
 from proxy.pipeline import Pipeline
-from proxy.plan import OPAQUE, Planner, StagePlan, forced_names, policy_rules
+from proxy.plan import OPAQUE, UNSEEN, Planner, StagePlan, forced_names, policy_rules
 from proxy.ports import Model, Settings
 from proxy.prepare import Catalogue
 from proxy.sinks import JournalSinks
 from proxy.store.protocol import Journal
 from proxy.store.rules import Archive, Labels
+from proxy.translating import ChatBacked
 from proxy.upstream import Upstream, UpstreamSettings
 from proxy.wire.chat import CHAT
+from proxy.wire.completions import COMPLETIONS
+from proxy.wire.embeddings import EMBEDDINGS
+from proxy.wire.messages import MESSAGES
+from proxy.wire.moderation_field import FieldSettings
+from proxy.wire.moderations import MODERATIONS
+from proxy.wire.responses import RESPONSES
 from supervisors.chat import Budget, ChatService, ChatSettings
 from supervisors.errors import ConfigError
 from supervisors.nesting import walk
@@ -33,7 +41,22 @@ from supervisors.types import Context, Endpoint
 log = logging.getLogger(__name__)
 
 CHECK_ROUTE = "/v1/guardrails/check"
-ROUTES = frozenset({CHAT.route, "/v1/models", "/v1/guardrails", CHECK_ROUTE, "/v1/decisions", "/metrics", "/health"})
+ROUTES = frozenset(
+    {
+        CHAT.route,
+        COMPLETIONS.route,
+        EMBEDDINGS.route,
+        MODERATIONS.route,
+        RESPONSES.route,
+        MESSAGES.route,
+        "/v1/models",
+        "/v1/guardrails",
+        CHECK_ROUTE,
+        "/v1/decisions",
+        "/metrics",
+        "/health",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +79,23 @@ class Runtime:
     version: str
     keyring: Keyring
     catalogue: Catalogue
-    models: Mapping[str, Model]
+    models: Mapping[str, Upstream]
     pipeline: Pipeline
     sinks: JournalSinks
     chat: ChatService
     open_contexts: Callable[[], Callable[[StagePlan], Context]]
+
+    def model_for(self, call: Call) -> Model:
+        """Return the model server of a call, translating where it does not speak the caller's protocol."""
+        model = self.models[call.upstream]
+        if call.adapter is not MESSAGES or speaks_messages(self.config.upstreams[call.upstream]):
+            return model
+        return ChatBacked(model)
+
+
+def speaks_messages(settings: UpstreamConfig | LocalUpstreamConfig) -> bool:
+    """Say whether an upstream serves `/messages` itself."""
+    return isinstance(settings, UpstreamConfig) and settings.vendor == "anthropic" and settings.base_url is not None
 
 
 @asynccontextmanager
@@ -86,13 +121,14 @@ async def open_runtime(config: Config, journal: Journal, metrics: Metrics) -> As
         chat = await _open_chat(stack, config, addresses)
         opener = _context_opener(chat, config)
         keeper = Keeper(config.journal.input, config.journal.output, _hmac_key(config))
-        sinks = JournalSinks(journal, keeper, opener())
+        sinks = JournalSinks(journal, keeper, opener(), required=config.journal.on_record_failure == "block")
         labels = declared_labels(config)
         await journal.archive_config(version, _archive(config, labels).to_text())
         metrics.declare(version, labels)
         line_settings = Settings(config.expose, config.limits.request_timeout_s, opener)
         planner = Planner(config.policies, config.supervisors)
-        catalogue = Catalogue(config.served_models(), planner, config.limits, config.tasks, version)
+        field = FieldSettings(config.moderation_field, config.moderation_aliases())
+        catalogue = Catalogue(config.served_models(), planner, config.limits, config.tasks, version, field)
         pipeline = Pipeline(line_settings, sinks)
         keyring = Keyring(config.keys)
         yield Runtime(config, version, keyring, catalogue, models, pipeline, sinks, chat, opener)
@@ -187,11 +223,11 @@ def declared_labels(config: Config) -> Labels:
     """Return the names that metric labels may take (O-17)."""
     names = [full for name, supervisor in config.supervisors.items() for full, _ in walk(name, supervisor)]
     return Labels(
-        models=frozenset(name for name in config.served_models() if name != "*"),
-        supervisors=frozenset([*names, OPAQUE]),
+        models=frozenset([*config.served_models(), *config.moderation_aliases()]) - {"*"},
+        supervisors=frozenset([*names, OPAQUE, UNSEEN]),
         policies=frozenset(config.policies),
         upstreams=frozenset(config.upstreams),
-        routes=ROUTES,
+        routes=ROUTES | {route.path for route in config.unguarded_routes},
     )
 
 

@@ -8,53 +8,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
-from proxy.frontier import SENTENCE_ENDS, clear_of_cuts, end_of_words, has_sentence, holdback_start, mask_piece
+from proxy.frontier import SENTENCE_ENDS, Field, clear_of_cuts, end_of_words, has_sentence, mask_piece
 from proxy.passes import Group, Pass, group_supervisors, holdback_of, join_passes, shift_spans
 from proxy.plan import StagePlan
 from proxy.policy import Reason, judge_verdict
 from proxy.redact import Mark, RedactionImpossible, mask_arguments, merge_spans
 from proxy.wire.adapter import Chunk, Frames, Piece
 from proxy.wire.segments import SegmentList
-from supervisors.types import Assessment, Cause, Kind, Label, Media, Segment, Span, Supervisor, Verdict, unknown
+from supervisors.types import Assessment, Cause, Label, Media, Segment, Span, Supervisor, Verdict, unknown
 
 _SENTENCE_CHARS: Final = 1000
 _OVERLAP_CHARS: Final = 256
 _SAFE, _SKIPPED = Label.SAFE, Cause.SKIPPED
-
-
-@dataclass(slots=True)
-class _Field:
-    """One text field of the choice as it grows.
-
-    Args:
-        kind: what it is.
-        whole: released only as a whole (tool calls, audio).
-        parts: deltas in order.
-        length: characters so far.
-        released: characters that have left.
-        windowed: characters given to the window group.
-        credit: characters that every enforcing supervisor has covered.
-        fixed: some of it stands where it cannot be rewritten.
-    """
-
-    kind: Kind
-    whole: bool
-    parts: list[str] = field(default_factory=list[str])
-    length: int = 0
-    released: int = 0
-    windowed: int = 0
-    credit: int = 0
-    fixed: bool = False
-
-    @property
-    def text(self) -> str:
-        """Return the exact concatenation of the deltas (S-03)."""
-        if len(self.parts) > 1:
-            self.parts = ["".join(self.parts)]
-        return self.parts[0] if self.parts else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +67,7 @@ class Gate:
         self._choice = choice
         self._turn = turn
         self._mode = plan.stream.mode
-        self._fields: dict[str, _Field] = {}
+        self._fields: dict[str, Field] = {}
         self._held: deque[_Held] = deque()
         self._held_bytes = 0
         self._running = {name: _Running(supervisor) for name, supervisor in plan.blocking}
@@ -113,8 +81,11 @@ class Gate:
         self._total = 0
         self._new = 0
         self._sentence = False
+        self._unsettled = False
+        self._settle = False
         self._marks: dict[str, list[Mark]] = {}
         self._spans: list[Span] = []
+        self._stripped: set[str] = set()
         self._final = not plan.blocking
         self.finish: str | None = None
         self.block: Block | None = None
@@ -142,13 +113,13 @@ class Gate:
             return
         ends: list[int] = []
         for piece in chunk.pieces:
-            grown = self._field(piece)
-            grown.parts.append(piece.text)
-            grown.length += len(piece.text)
+            grown = self._field(piece, chunk.part)
+            if not piece.repeats:
+                self._grow(grown, piece.text)
             grown.fixed = grown.fixed or not piece.at
             ends.append(grown.length)
-            if not grown.whole:
-                self._count(piece.text)
+        for name in chunk.ends:
+            self._end(name)
         if chunk.pieces and self._plan.blocking:
             self._final = False
         if chunk.finish is not None:
@@ -158,17 +129,29 @@ class Gate:
         if self._held_bytes > self._plan.stream.max_buffer_bytes and self._mode != "observe":
             self._overflow()
 
-    def _count(self, text: str) -> None:
+    def _grow(self, grown: Field, text: str) -> None:
+        grown.grow(text)
+        self._settle = self._unsettled
+        if grown.whole:
+            return
         self._total += len(text)
         self._new += len(text)
         if self._mode == "sentence" and not self._sentence:
             self._sentence = not SENTENCE_ENDS.isdisjoint(text)
 
-    def _field(self, piece: Piece) -> _Field:
+    def _end(self, name: str) -> None:
+        """Take note that a field is complete: once more text follows, it is judged to its end, not held back."""
+        grown = self._fields.get(name)
+        if grown is not None:
+            grown.ended = True
+            self._unsettled = True
+
+    def _field(self, piece: Piece, part: str) -> Field:
         grown = self._fields.get(piece.field)
         if grown is None:
             whole = piece.kind in ("tool_args", "media", "name") or "_call" in piece.field
-            grown = self._fields[piece.field] = _Field(piece.kind, whole)
+            whole = whole or (piece.signed and self._plan.redacts)
+            grown = self._fields[piece.field] = Field(piece.kind, whole, part=part if piece.signed else "")
         return grown
 
     def _overflow(self) -> None:
@@ -209,6 +192,8 @@ class Gate:
         return passes
 
     def _window_is_due(self) -> bool:
+        if self._settle:
+            return True
         if self._mode != "sentence":
             return self._new >= self._window
         if self._new >= _SENTENCE_CHARS:
@@ -233,10 +218,14 @@ class Gate:
         segments: list[Segment] = []
         offsets: dict[str, int] = {}
         self._new = 0
-        self._sentence = False
-        for name, grown in self._judged_fields(complete=complete):
-            start = max(0, min(grown.windowed - self._overlap, self._covered(grown)))
-            end = grown.length if complete else end_of_words(grown.text, grown.windowed)
+        self._sentence = self._unsettled = self._settle = False
+        judged = self._judged_fields(complete=complete)
+        last = {grown.kind: name for name, grown in judged if grown.ended}  # the next one may continue it (G-03)
+        for name, grown in judged:
+            if grown.ended and grown.windowed == grown.length and last[grown.kind] != name:
+                continue
+            start = max(0, min(grown.windowed - self._overlap, grown.covered(self._holdback)))
+            end = grown.length if complete or grown.ended else end_of_words(grown.text, grown.windowed)
             self._new += grown.length - end
             grown.windowed = max(end, grown.windowed)
             if end > start or grown.kind == "media":
@@ -245,10 +234,6 @@ class Gate:
                 segments += self._segments(path, grown, start, end)
         return Pass("window", self._groups["window"], tuple(segments), offsets, complete)
 
-    def _covered(self, grown: _Field) -> int:
-        """Return how far no match of a window supervisor can still be open."""
-        return clear_of_cuts(grown.text, holdback_start(grown.text, grown.windowed, self._holdback))
-
     def _growth_pass(self, group: Group, *, complete: bool) -> Pass:
         segments: list[Segment] = []
         for name, grown in self._judged_fields(complete=complete):
@@ -256,15 +241,15 @@ class Gate:
             grown.credit = grown.length
         return Pass(group, self._groups[group], tuple(segments), {}, complete)
 
-    def _judged_fields(self, *, complete: bool) -> list[tuple[str, _Field]]:
+    def _judged_fields(self, *, complete: bool) -> list[tuple[str, Field]]:
         spoken = any(grown.kind == "transcript" for grown in self._fields.values())
         return [
             (name, grown)
             for name, grown in self._fields.items()
-            if (complete or not grown.whole) and not (grown.kind == "media" and spoken)
+            if (complete or grown.ended or not grown.whole) and not (grown.kind == "media" and spoken)
         ]
 
-    def _segments(self, path: str, grown: _Field, start: int, end: int) -> list[Segment]:
+    def _segments(self, path: str, grown: Field, start: int, end: int) -> list[Segment]:
         if grown.kind == "media":
             media = Media("audio/unknown", grown.length, "")
             return [Segment(path, "assistant", "media", "", self._turn, self._choice, media)]
@@ -303,7 +288,7 @@ class Gate:
 
     def _mark(self, found: Sequence[Span]) -> None:
         """Mark new spans; the overlap of windows finds some again that are marked already."""
-        spans = [span for span in found if not self._is_marked(span)]
+        spans = self._strip_signed([span for span in found if not self._is_marked(span)])
         self._spans += spans
         self._marks = merge_spans(self._spans)
         for name, grown in self._fields.items():
@@ -319,11 +304,20 @@ class Gate:
         if any("#" in span.path for span in spans):
             self.block = Block("unsafe", None, "redaction_impossible")
 
+    def _strip_signed(self, spans: Sequence[Span]) -> list[Span]:
+        """Leave out the parts whose signed text a span touches (W-32), and return the other spans."""
+        signed = {self._path(name): grown for name, grown in self._fields.items() if grown.part}
+        for grown in [signed[span.path] for span in spans if span.path in signed]:
+            if self._plan.on_signed == "block" or grown.released:
+                self.block = Block("unsafe", None, "redaction_impossible")
+            self._stripped.add(grown.part)
+        return [span for span in spans if span.path not in signed]
+
     def _is_marked(self, span: Span) -> bool:
         marks = self._marks.get(span.path, ())
         return any(mark.start <= span.start and span.end <= mark.end for mark in marks)
 
-    def _check_arguments(self, grown: _Field, marks: Sequence[Mark]) -> None:
+    def _check_arguments(self, grown: Field, marks: Sequence[Mark]) -> None:
         try:
             mask_arguments(grown.text, marks)
         except RedactionImpossible:
@@ -341,8 +335,9 @@ class Gate:
                 break
             self._held.popleft()
             self._held_bytes -= len(held.chunk.raw)
-            out.append(self._render(held))
-            self.released_any = True
+            if held.chunk.part not in self._stripped:
+                out.append(self._render(held))
+                self.released_any = True
         return out
 
     def _covers(self, held: _Held, frontiers: dict[str, int]) -> bool:
@@ -351,18 +346,19 @@ class Gate:
         if held.chunk.finish is not None:
             return False
         for piece, end in zip(held.chunk.pieces, held.ends, strict=True):
+            grown = self._fields[piece.field]
             if piece.field not in frontiers:
-                frontiers[piece.field] = self._frontier(self._fields[piece.field])
-            if end > frontiers[piece.field]:
+                frontiers[piece.field] = self._frontier(grown)
+            if end > frontiers[piece.field] or (grown.part and not grown.may_leave(frontiers[piece.field])):
                 return False
         return True
 
-    def _frontier(self, grown: _Field) -> int:
-        if grown.whole or self._mode == "hold" or self._groups["final"]:
+    def _frontier(self, grown: Field) -> int:
+        if (grown.whole and not grown.ended) or self._mode == "hold" or self._groups["final"]:
             return 0
         if not self._groups["window"]:
-            return clear_of_cuts(grown.text, grown.credit)
-        covered = self._covered(grown)
+            return grown.credit if grown.ended else clear_of_cuts(grown.text, grown.credit)
+        covered = grown.covered(self._holdback)
         return min(covered, grown.credit) if self._groups["growth"] else covered
 
     def _render(self, held: _Held) -> bytes:

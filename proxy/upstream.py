@@ -114,6 +114,25 @@ class UpstreamStream:
     chunks: AsyncIterator[bytes]
 
 
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A request that is passed on as it came.
+
+    Args:
+        method: verb in upper case.
+        path: route below the base URL.
+        query: what stood behind the question mark.
+        headers: of the caller, lower-case; only what the settings allow, its content type and what it accepts go on.
+        body: whole body.
+    """
+
+    method: str
+    path: str
+    query: str
+    headers: Headers = field(repr=False)
+    body: bytes = field(repr=False)
+
+
 class Upstream:
     """One model server.
 
@@ -192,6 +211,33 @@ class Upstream:
         reply = await self._retry(until, lambda: self._open_once(path, body, sent, until))
         try:
             yield UpstreamStream(reply.status, to_caller(reply.headers), _Chunks(reply))
+        finally:
+            reply.close()
+
+    @asynccontextmanager
+    async def forward(self, request: Passed, *, timeout_s: float | None = None) -> AsyncGenerator[UpstreamStream]:
+        """Pass on a request of a route that is not judged: any method and body, and any status below 300.
+
+        Raises:
+            UpstreamError: the reply did not begin, or says error; while it flows, iterating `chunks` raises it.
+        """
+        if self._uses_litellm(request.path):
+            msg = "this model server has no such route"
+            raise UpstreamError(msg, status=404, code="unknown_route", kind="protocol")
+        until = self._until(timeout_s)
+        own = [pair for pair in self._own_headers[_JSON] if pair[0] not in ("content-type", "accept")]
+        asked = to_upstream(request.path, request.headers, self._settings.forward_headers)
+        kept = [pair for pair in request.headers if pair[0] in ("content-type", "accept")]
+        url = self._base_url + request.path + (f"?{request.query}" if request.query else "")
+        sent = HttpRequest(request.method, url, (*own, *asked, *kept), request.body, _remaining(until))
+        reply = self._client.stream(sent)
+        try:
+            await reply.open()
+            if not 200 <= reply.status < 300:
+                raise from_reply(await reply.read_reply(_MAX_ERROR_BYTES), self._secrets)
+            yield UpstreamStream(reply.status, to_caller(reply.headers), _Chunks(reply))
+        except TransportError as error:
+            raise from_transport(error) from None
         finally:
             reply.close()
 

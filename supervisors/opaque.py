@@ -1,4 +1,4 @@
-"""Refuse to pass what nobody can read: the supervisor behind `on_opaque: block`."""
+"""Refuse to pass what cannot be read here: the checks behind `on_opaque: block` and `on_unseen_history: block`."""
 
 from __future__ import annotations
 
@@ -16,3 +16,14 @@ class OpaqueCheck:
         if any(segment.kind == "opaque" for segment in exchange.judged):
             return unknown(Cause.UNSUPPORTED, detail="opaque")
         return safe()
+
+
+class HistoryCheck:
+    """Say `unknown/unsupported`: it is asked only when the model sees older content that lives at the provider."""
+
+    local = True
+    capability: Capability = "windowed"
+
+    async def assess(self, exchange: Exchange, context: Context, /) -> Verdict:
+        """Judge nothing: what was not sent here cannot be judged here."""
+        return unknown(Cause.UNSUPPORTED, detail="unseen_history")

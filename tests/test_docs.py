@@ -35,6 +35,7 @@ from proxy.config import (
     UpstreamConfig,
     parse_config,
 )
+from proxy.declared import ModerationsConfig, UnguardedRoute
 from proxy.gateway import Gateway
 from proxy.metrics import Metrics
 from proxy.store.rules import Labels
@@ -69,6 +70,8 @@ CONFIGURATION: Mapping[str, type[BaseModel]] = {
     "`on_block`": policy.BlockPolicy,
     "`journal`": JournalConfig,
     "`limits`": LimitsConfig,
+    "`moderations`": ModerationsConfig,
+    "`unguarded_routes`": UnguardedRoute,
 }
 SUPERVISORS: Mapping[str, type[BaseModel]] = {
     "`rules`": Rules,

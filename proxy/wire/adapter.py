@@ -7,11 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 from proxy.wire.errors import ErrorReply, RequestError
 from proxy.wire.sse import Frame
 from supervisors.types import Kind, Segment, Span
+
+EMBEDDINGS_ROUTE: Final = "/v1/embeddings"
+MODERATIONS_ROUTE: Final = "/v1/moderations"
+INPUT_ONLY: Final = frozenset({EMBEDDINGS_ROUTE, MODERATIONS_ROUTE})
+"""Routes without an output stage: never streamed, and a blocked input is always an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +28,16 @@ class Piece:
         kind: what the field is.
         text: exact text, appended to what came before.
         at: keys from the frame's choice object to the string, for a rewrite.
+        signed: a signature covers the text, so that it can be left out but not changed (W-32).
+        repeats: the whole text of the field once more: nothing new to judge, but a redaction must reach it.
     """
 
     field: str
     kind: Kind
     text: str
     at: tuple[str | int, ...]
+    repeats: bool = False
+    signed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +53,8 @@ class Chunk:
         last: the stream's own terminator.
         usage: usage as reported in this frame.
         error: the upstream reported an error in the stream.
+        ends: fields that are complete with this chunk, so that what follows them need not wait for the final verdict.
+        part: names the part of the reply that this chunk belongs to, where replies have parts that may be left out.
     """
 
     raw: bytes
@@ -54,6 +65,8 @@ class Chunk:
     last: bool = False
     usage: Mapping[str, Any] | None = None
     error: bool = False
+    ends: tuple[str, ...] = ()
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +83,12 @@ class Notice:
     Args:
         text: the sentence.
         only_refusal: the caller will parse the content as JSON, so the sentence stands in `refusal` only (W-22).
+        members: of the request, that a reply of this family repeats.
     """
 
     text: str
     only_refusal: bool = False
+    members: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 class Frames(Protocol):
@@ -118,6 +133,15 @@ class Frames(Protocol):
         ...
 
 
+@runtime_checkable
+class Moderated(Protocol):
+    """Frames that can carry the answer to the `moderation` field."""
+
+    def moderation(self, member: Mapping[str, Any]) -> bytes:
+        """Return the frame that stands after all finish frames and before the usage (wire §10)."""
+        ...
+
+
 class Adapter(Protocol):
     """One route family."""
 
@@ -138,11 +162,15 @@ class Adapter(Protocol):
 
     @property
     def terminator(self) -> bytes:
-        """Bytes that end a stream which did not end in an error."""
+        """Bytes that end a stream which did not end in an error; none where the last event of the upstream does."""
         ...
 
     def request_segments(self, body: Mapping[str, Any]) -> tuple[Segment, ...]:
         """Return the canonical view of a request; raise `RequestError` on wrong types."""
+        ...
+
+    def unseen_history(self, body: Mapping[str, Any]) -> bool:
+        """Say whether the model will see older content that lives at the provider only (W-20)."""
         ...
 
     def choice_count(self, body: Mapping[str, Any]) -> int:
@@ -153,8 +181,16 @@ class Adapter(Protocol):
         """Return the notice in the form this request can take."""
         ...
 
-    def reply_segments(self, reply: Mapping[str, Any], turn: int) -> dict[int, tuple[Segment, ...]]:
-        """Return the canonical view of each choice; raise `ValueError` on a reply of another shape."""
+    def reply_segments(
+        self, reply: Mapping[str, Any], turn: int, body: Mapping[str, Any]
+    ) -> dict[int, tuple[Segment, ...]]:
+        """Return the canonical view of each choice; raise `ValueError` on a reply of another shape.
+
+        Args:
+            reply: the upstream's reply.
+            turn: turn number of the reply.
+            body: the request, as the upstream got it: what a reply repeats from it is no text of the model.
+        """
         ...
 
     def finish_reasons(self, reply: Mapping[str, Any]) -> tuple[str | None, ...]:

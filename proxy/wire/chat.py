@@ -12,8 +12,10 @@ from typing import Any, Final, cast
 from proxy.wire import chat_reply, chat_stream
 from proxy.wire.adapter import Adapter, Frames, Head, Notice
 from proxy.wire.chat_message import add_audio, add_message
+from proxy.wire.choices import read_n, segment_choices
+from proxy.wire.definitions import add_definition, add_definitions
 from proxy.wire.errors import invalid, openai_reply
-from proxy.wire.segments import SegmentList, all_keys, as_list, as_object, escape, is_word
+from proxy.wire.segments import SegmentList, as_list, as_object, escape, is_word
 from proxy.wire.sse import DONE
 from supervisors.types import Role, Segment
 
@@ -70,30 +72,20 @@ def request_segments(body: Mapping[str, Any]) -> tuple[Segment, ...]:
     return tuple(segments.found)
 
 
-def reply_segments(reply: Mapping[str, Any], turn: int) -> dict[int, tuple[Segment, ...]]:
+def reply_segments(
+    reply: Mapping[str, Any], turn: int, body: Mapping[str, Any] | None = None
+) -> dict[int, tuple[Segment, ...]]:
     """Return the segments of each choice of a whole reply, by choice index.
 
     Args:
         reply: the upstream's reply.
         turn: turn number of the reply, last of the request + 1.
+        body: the request; a chat reply repeats nothing of it.
 
     Raises:
         ValueError: the reply has no choices, or a choice has no distinct integer index.
     """
-    choices = as_list(reply.get("choices"))
-    if not choices:
-        msg = "the reply has no list of choices"
-        raise ValueError(msg)
-    found: dict[int, tuple[Segment, ...]] = {}
-    for position, value in enumerate(choices):
-        index = chat_reply.index_of(value, position)
-        if not isinstance(index, int) or index in found:
-            msg = "a choice of the reply has no index of its own"
-            raise ValueError(msg)
-        found[index] = choice_segments(value, f"/choices/{position}", index, turn)
-    first = min(found)
-    found[first] += _reply_level_segments(reply, first, turn)
-    return found
+    return segment_choices(reply, turn, choice_segments)
 
 
 def choice_segments(value: object, path: str, index: int, turn: int) -> tuple[Segment, ...]:
@@ -109,14 +101,6 @@ def choice_segments(value: object, path: str, index: int, turn: int) -> tuple[Se
             add_message(segments, message, f"{path}/message")
         elif key not in _CHOICE_STRUCTURE:
             segments.add(f"{path}/{escape(key)}", "other", child)
-    return tuple(segments.found)
-
-
-def _reply_level_segments(body: Mapping[str, Any], index: int, turn: int) -> tuple[Segment, ...]:
-    segments = SegmentList("assistant", turn, index)
-    for key, value in body.items():
-        if key not in chat_reply.STRUCTURE:
-            segments.add(f"/{escape(key)}", "other", value)
     return tuple(segments.found)
 
 
@@ -142,9 +126,9 @@ def _add_field(segments: SegmentList, key: str, value: object) -> None:
         case "tool_choice" | "function_call" if isinstance(value, dict):
             _add_choice_of_tool(segments, cast("dict[str, Any]", value), path)
         case "tools" | "functions":
-            _add_definitions(segments, value, path)
+            add_definitions(segments, value, path)
         case "response_format":
-            _add_definition(segments, value, path)
+            add_definition(segments, value, path)
         case "prediction":
             _add_prediction(segments, value, path)
         case "audio":
@@ -165,72 +149,6 @@ def _add_choice_of_tool(segments: SegmentList, value: Mapping[str, Any], path: s
     for key, child in value.items():
         if key != "type" and not (key == "mode" and is_word(child, _WORDS["tool_choice"])):
             segments.add(f"{path}/{escape(key)}", "name", child)
-
-
-def _add_definitions(segments: SegmentList, value: object, path: str) -> None:
-    definitions = as_list(value)
-    if definitions is None:
-        _add_definition(segments, value, path)
-        return
-    for index, definition in enumerate(definitions):
-        _add_definition(segments, definition, f"{path}/{index}")
-
-
-def _add_definition(segments: SegmentList, definition: object, path: str) -> None:
-    """Add a tool definition or schema: names, descriptions, enums and keys are text the model reads.
-
-    The keys are one segment at the definition's own path; there is no way to redact a key.
-    """
-    for leaf_path, text in _definition_texts(definition, path):
-        segments.add(leaf_path, "tool_def", text)
-    own = [key for key in all_keys(definition) if key not in _SCHEMA_KEYS]
-    if own:
-        segments.add(path, "tool_def", "\n".join(own))
-
-
-def _definition_texts(value: object, path: str) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
-    obj = as_object(value)
-    if obj is not None:
-        for key, child in obj.items():
-            if not (key == "type" and is_word(child, _SCHEMA_TYPES)):
-                found += _definition_texts(child, f"{path}/{escape(key)}")
-    elif isinstance(value, str):
-        found.append((path, value))
-    else:
-        for index, child in enumerate(as_list(value) or []):
-            found += _definition_texts(child, f"{path}/{index}")
-    return found
-
-
-_SCHEMA_TYPES: Final = frozenset(
-    {
-        "function",
-        "custom",
-        "json_schema",
-        "json_object",
-        "text",
-        "object",
-        "array",
-        "string",
-        "number",
-        "integer",
-        "boolean",
-        "null",
-    }
-)
-
-
-_SCHEMA_KEYS: Final = frozenset(
-    """
-    type function custom name description parameters strict json_schema schema grammar syntax definition format
-    properties required items enum const default title examples additionalProperties patternProperties prefixItems
-    anyOf oneOf allOf not if then else $ref $defs $schema $id definitions nullable deprecated
-    minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength pattern minItems maxItems
-    uniqueItems minProperties maxProperties contentEncoding contentMediaType
-    """.split()  # noqa: SIM905 - a word list reads better in lines
-)
-"""Keys of tool definitions and JSON Schema; other keys are the caller's own words."""
 
 
 def _add_prediction(segments: SegmentList, value: object, path: str) -> None:
@@ -263,15 +181,11 @@ class ChatAdapter:
     mask_logprobs = staticmethod(chat_reply.mask_logprobs)
     refusal_reply = staticmethod(chat_reply.refusal_reply)
     error_reply = staticmethod(openai_reply)
+    choice_count = staticmethod(read_n)
 
-    def choice_count(self, body: Mapping[str, Any]) -> int:
-        """Return `n`, 1 when absent."""
-        n = body.get("n")
-        if n is None:
-            return 1
-        if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-            raise invalid("'n' must be an integer of at least 1.", "n")
-        return n
+    def unseen_history(self, body: Mapping[str, Any]) -> bool:
+        """Return false: a chat request carries its whole history."""
+        return False
 
     def notice(self, body: Mapping[str, Any], text: str) -> Notice:
         """Return the notice in the form this request can take."""

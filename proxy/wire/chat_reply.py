@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from proxy.wire.adapter import Head, Notice
+from proxy.wire.logprobs import keep_outside
 from proxy.wire.segments import as_list, as_object
 from supervisors.types import Span
 
@@ -38,16 +39,26 @@ def blocked_message(notice: Notice) -> dict[str, Any]:
 
 
 def block_choices(reply: dict[str, Any], blocked: Sequence[int], notice: Notice) -> None:
-    """Replace the blocked choices by the notice, in place; nothing of the model's message stays.
+    """Replace the blocked choices by the notice, in place; nothing of the model's message stays."""
+    made = {"message": blocked_message(notice), "logprobs": None, "finish_reason": "content_filter"}
+    replace_choices(reply, blocked, made)
+
+
+def replace_choices(reply: dict[str, Any], blocked: Sequence[int], made: Mapping[str, Any]) -> None:
+    """Replace whole choices, in place.
 
     Text beside the choices is judged with the first of them, and goes with it.
+
+    Args:
+        reply: the reply.
+        blocked: indexes of the choices to replace.
+        made: what stands in their place, beside the index.
     """
     choices = as_list(reply.get("choices")) or []
     indexes = [index_of(choice, position) for position, choice in enumerate(choices)]
     for position, index in enumerate(indexes):
         if index in blocked:
-            replaced = {"message": blocked_message(notice), "logprobs": None, "finish_reason": "content_filter"}
-            choices[position] = {"index": index, **replaced}
+            choices[position] = {"index": index, **made}
     if blocked and min([index for index in indexes if isinstance(index, int)], default=None) in blocked:
         for key in [key for key in reply if key not in STRUCTURE]:
             del reply[key]
@@ -84,18 +95,4 @@ def mask_logprobs(reply: dict[str, Any], choice: int, spans: Sequence[Span]) -> 
             if any(span.path.startswith(f"{path}/") for span in spans):
                 logprobs[name] = None
             elif own and logprobs.get(name) is not None:
-                logprobs[name] = _keep_outside(as_list(logprobs[name]) or [], own)
-
-
-def _keep_outside(tokens: Iterable[Any], spans: Sequence[tuple[int, int]]) -> list[Any] | None:
-    kept: list[Any] = []
-    offset = 0
-    for value in tokens:
-        entry = as_object(value) or {}
-        text = str(entry.get("token", ""))
-        if entry.get("bytes") not in (None, list(text.encode())):
-            return None
-        if not any(start < offset + len(text) and offset < end for start, end in spans):
-            kept.append(value)
-        offset += len(text)
-    return kept if offset >= max([end for _, end in spans], default=0) else None
+                logprobs[name] = keep_outside(as_list(logprobs[name]) or [], own)

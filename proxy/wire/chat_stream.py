@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import orjson
@@ -23,12 +24,21 @@ _KINDS: Final[Mapping[str, Kind]] = {
 _HEAD: Final = ("id", "created", "model", "system_fingerprint", "service_tier")
 _TOP_STRUCTURE: Final = frozenset({*_HEAD, "object", "choices", "usage", "obfuscation"})
 _CHOICE_STRUCTURE: Final = frozenset({"index", "finish_reason", "logprobs", "delta"})
-_LOGPROBS: Final = "logprobs"
+LOGPROBS: Final = "logprobs"
+"""Address of text that leaves with a frame's log-probabilities, and goes with them when the frame is rewritten."""
 _PLAIN: Final = len(b"data: \n\n")
 
 
-def read_frame(frame: Frame) -> tuple[Chunk, ...]:
+ReadChoice = Callable[[bytes, dict[str, Any], object, Mapping[str, Any] | None], Chunk]
+"""From a frame's bytes, its body, its one choice and its usage to the chunk."""
+
+
+def read_frame(frame: Frame, read_choice: ReadChoice) -> tuple[Chunk, ...]:
     """Return the chunks of one frame; a frame for several choices is split by choice (W-29).
+
+    Args:
+        frame: of any family that streams `choices`.
+        read_choice: reads a frame of one choice.
 
     Raises:
         ValueError: the data is neither JSON nor the terminator.
@@ -48,13 +58,13 @@ def read_frame(frame: Frame) -> tuple[Chunk, ...]:
     choices = as_list(parsed.get("choices"))
     usage = as_object(parsed.get("usage"))
     if not choices:
-        stray = tuple(_top_pieces(parsed))
+        stray = tuple(top_pieces(parsed))
         choice = 0 if stray or usage is None else None
         return (Chunk(raw, choice, stray, None, parsed, usage=usage, error=parsed.get("error") is not None),)
     if len(choices) == 1:
-        return (_read_choice(raw, parsed, choices[0], usage),)
+        return (read_choice(raw, parsed, choices[0], usage),)
     alone = [{**parsed, "choices": [choice]} for choice in choices]
-    return tuple([_read_choice(data_frame(one), one, one["choices"][0], usage) for one in alone])
+    return tuple([read_choice(data_frame(one), one, one["choices"][0], usage) for one in alone])
 
 
 def _read_choice(raw: bytes, body: dict[str, Any], value: object, usage: Mapping[str, Any] | None) -> Chunk:
@@ -67,7 +77,7 @@ def _read_choice(raw: bytes, body: dict[str, Any], value: object, usage: Mapping
     if not _CHOICE_STRUCTURE.issuperset(choice):
         pieces += _stray_pieces(choice)
     if not _TOP_STRUCTURE.issuperset(body):
-        pieces += _top_pieces(body)
+        pieces += top_pieces(body)
     if choice.get("logprobs") is not None:
         pieces += _unspoken_tokens(choice, pieces)
     broken = body.get("error") is not None
@@ -83,14 +93,14 @@ def _unspoken_tokens(choice: Mapping[str, Any], pieces: Sequence[Piece]) -> list
         entries = [as_object(entry) or {} for entry in as_list(logprobs.get(name)) or []]
         spelled = "".join([str(entry.get("token", "")) for entry in entries])
         if spelled and spelled != said.get(f"/message/{name}"):
-            found.append(Piece(f"/{_LOGPROBS}/{name}", "other", spelled, (_LOGPROBS,)))
+            found.append(Piece(f"/{LOGPROBS}/{name}", "other", spelled, (LOGPROBS,)))
     return found
 
 
 def _delta_pieces(value: object) -> list[Piece]:
     delta = as_object(value)
     if delta is None:
-        return _leaf_pieces(value, "/message", ("delta",), "other")
+        return leaf_pieces(value, "/message", ("delta",), "other")
     pieces: list[Piece] = []
     for key, child in delta.items():
         kind = _KINDS.get(key)
@@ -106,7 +116,7 @@ def _stray_pieces(choice: Mapping[str, Any]) -> list[Piece]:
     pieces: list[Piece] = []
     for key, child in choice.items():
         if key not in _CHOICE_STRUCTURE:
-            pieces += _leaf_pieces(child, f"/{escape(key)}", (key,), "other")
+            pieces += leaf_pieces(child, f"/{escape(key)}", (key,), "other")
     return pieces
 
 
@@ -115,7 +125,7 @@ def _odd_pieces(key: str, value: object) -> list[Piece]:
         case "tool_calls":
             calls = as_list(value)
             if calls is None:
-                return _leaf_pieces(value, "/message/tool_calls", (), "other")
+                return leaf_pieces(value, "/message/tool_calls", (), "other")
             return [piece for position, call in enumerate(calls) for piece in _call_pieces(call, position)]
         case "function_call" if isinstance(value, dict):
             called = cast("dict[str, Any]", value)
@@ -124,14 +134,14 @@ def _odd_pieces(key: str, value: object) -> list[Piece]:
             return _audio_pieces(cast("dict[str, Any]", value))
         case _:
             kind: Kind = _KINDS.get(key, "other")
-            return _leaf_pieces(value, f"/message/{escape(key)}", ("delta", key), kind)
+            return leaf_pieces(value, f"/message/{escape(key)}", ("delta", key), kind)
 
 
 def _call_pieces(value: object, position: int) -> list[Piece]:
     call = as_object(value)
     at: tuple[str | int, ...] = ("delta", "tool_calls", position)
     if call is None:
-        return _leaf_pieces(value, f"/message/tool_calls/{position}", at, "other")
+        return leaf_pieces(value, f"/message/tool_calls/{position}", at, "other")
     path = f"/message/tool_calls/{call.get('index', position)}"
     found: list[Piece] = []
     for key, child in call.items():
@@ -139,14 +149,14 @@ def _call_pieces(value: object, position: int) -> list[Piece]:
         if key in ("function", "custom") and called is not None:
             found += _called_pieces(called, f"{path}/{key}", (*at, key))
         elif key not in ("index", "id", "type"):
-            found += _leaf_pieces(child, f"{path}/{escape(key)}", (*at, key), "other")
+            found += leaf_pieces(child, f"{path}/{escape(key)}", (*at, key), "other")
     return found
 
 
 def _called_pieces(called: Mapping[str, Any], path: str, at: tuple[str | int, ...]) -> Iterator[Piece]:
     for key, child in called.items():
         kind: Kind = "name" if key == "name" else "tool_args" if key in ("arguments", "input") else "other"
-        yield from _leaf_pieces(child, f"{path}/{escape(key)}", (*at, key), kind)
+        yield from leaf_pieces(child, f"{path}/{escape(key)}", (*at, key), kind)
         keys = "\n".join(all_keys(child))
         if keys:
             yield Piece(f"{path}/{escape(key)}", kind, keys, ())
@@ -156,23 +166,25 @@ def _audio_pieces(audio: Mapping[str, Any]) -> list[Piece]:
     found: list[Piece] = []
     for key, child in audio.items():
         if key == "transcript":
-            found += _leaf_pieces(child, "/message/audio/transcript", ("delta", "audio", key), "transcript")
+            found += leaf_pieces(child, "/message/audio/transcript", ("delta", "audio", key), "transcript")
         elif key == "data" and isinstance(child, str) and child:
             found.append(Piece("/message/audio/data", "media", child, ("delta", "audio", key)))
         elif key not in ("id", "expires_at", "data"):
-            found += _leaf_pieces(child, f"/message/audio/{escape(key)}", ("delta", "audio", key), "other")
+            found += leaf_pieces(child, f"/message/audio/{escape(key)}", ("delta", "audio", key), "other")
     return found
 
 
-def _top_pieces(body: Mapping[str, Any]) -> list[Piece]:
+def top_pieces(body: Mapping[str, Any]) -> list[Piece]:
+    """Return the text of a frame that stands beside its choices."""
     found: list[Piece] = []
     for key, child in body.items():
         if key not in _TOP_STRUCTURE:
-            found += _leaf_pieces(child, f"/top/{escape(key)}", ("", key), "other")
+            found += leaf_pieces(child, f"/top/{escape(key)}", ("", key), "other")
     return found
 
 
-def _leaf_pieces(value: object, path: str, at: tuple[str | int, ...], kind: Kind) -> list[Piece]:
+def leaf_pieces(value: object, path: str, at: tuple[str | int, ...], kind: Kind) -> list[Piece]:
+    """Return the text below a member; text deep inside an unknown shape has no address and cannot be rewritten."""
     if isinstance(value, str):
         return [Piece(path, kind, value, at)] if value else []
     return [Piece(leaf, kind, text, ()) for leaf, text in string_leaves(value, path)]
@@ -189,7 +201,7 @@ def rewrite(chunk: Chunk, texts: Sequence[str]) -> bytes:
     choice: dict[str, Any] = body["choices"][0] if body.get("choices") else {}
     choice.pop("logprobs", None)
     for piece, text in zip(chunk.pieces, texts, strict=True):
-        if text == piece.text or piece.at == (_LOGPROBS,):
+        if text == piece.text or piece.at == (LOGPROBS,):
             continue
         if not piece.at:
             msg = f"the text at {piece.field} cannot be rewritten"
@@ -214,7 +226,7 @@ def frame(head: Head, choice: int, delta: Mapping[str, Any], finish: str | None)
     return data_frame({**head.members, "object": "chat.completion.chunk", "choices": choices})
 
 
-def notice_frames(head: Head, choice: int, notice: Notice, *, released: bool) -> bytes:
+def notice_frames(head: Head, choice: int, notice: Notice, released: bool) -> bytes:
     """Return the notice chunk and the finish chunk of a blocked choice (wire §5.2)."""
     delta: dict[str, Any] = {} if released else {"role": "assistant"}
     if not notice.only_refusal:
@@ -233,23 +245,44 @@ def error_frame(error: RequestError) -> bytes:
     return data_frame(error_body(error))
 
 
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How a family that streams `choices` reads a frame and writes its own.
+
+    Args:
+        read_choice: reads a frame of one choice.
+        notice: writes what closes a blocked choice.
+        empty: writes a frame that adds nothing.
+    """
+
+    read_choice: ReadChoice
+    notice: Callable[[Head, int, Notice, bool], bytes]
+    empty: Callable[[Head], bytes]
+
+
+CHAT_STYLE: Final = Style(_read_choice, notice_frames, empty_frame)
+
+
 class ChatFrames:
-    """The frames of one streamed chat reply: all it must remember is the head they share.
+    """The frames of one streamed reply made of choices: all it must remember is the head they share.
 
     Args:
         head: until the upstream's first frame shows its own.
+        style: of the family.
     """
 
-    __slots__ = ("_begun", "_head", "model")
+    __slots__ = ("_begun", "_head", "_read_choice", "_style", "model")
 
-    def __init__(self, head: Head) -> None:
+    def __init__(self, head: Head, style: Style = CHAT_STYLE) -> None:
         self._head = head
+        self._style = style
+        self._read_choice = style.read_choice
         self._begun = False
         self.model: str | None = None
 
     def read(self, frame: Frame) -> tuple[Chunk, ...]:
         """Return the chunks of one frame; the first one shows the head."""
-        chunks = read_frame(frame)
+        chunks = read_frame(frame, self._read_choice)
         if not self._begun and chunks[0].body is not None:
             self._begun = True
             self._head = read_head(chunks[0])
@@ -267,11 +300,17 @@ class ChatFrames:
 
     def notice(self, choice: int, notice: Notice, *, released: bool) -> bytes:
         """Return the notice chunk and the finish chunk of a blocked choice."""
-        return notice_frames(self._head, choice, notice, released=released)
+        return self._style.notice(self._head, choice, notice, released)
 
     def empty(self) -> bytes:
         """Return a frame that adds nothing."""
-        return empty_frame(self._head)
+        return self._style.empty(self._head)
+
+    def moderation(self, member: Mapping[str, Any]) -> bytes:
+        """Return the frame that answers the `moderation` field."""
+        return data_frame(
+            {**self._head.members, "object": "chat.completion.chunk", "choices": [], "moderation": member}
+        )
 
     def error(self, error: RequestError) -> bytes:
         """Return the frame of an error after the first byte."""

@@ -106,6 +106,11 @@ def _parse(raw: bytes) -> Frame:
     return Frame(raw, b"\n".join(data), event)
 
 
+def event_frame(name: str, value: object) -> bytes:
+    """Return one named event holding JSON."""
+    return b"event: " + name.encode() + b"\ndata: " + orjson.dumps(value) + b"\n\n"
+
+
 def data_frame(value: object) -> bytes:
     """Return one `data:` frame holding JSON."""
     return b"data: " + orjson.dumps(value) + b"\n\n"

@@ -20,12 +20,13 @@ LIMITS = (
     "only of the known kinds; measured on 132 labelled BELLS prompts; trained on prompts, so not for replies; "
     "trivially evaded by an adversary who knows the file. It is a floor, not a wall."
 )
-_CORPUS = """The project-written corpus (`corpus/`, stored encoded) is original text: hand-written topics, artefacts and
-questions in hand-written frames. Harmful and harmless texts share the frames, and every harmful topic has benign twins
-in the same words (reporting, preventing, studying, fiction, other senses of the word), so that only the intent differs.
-Each text was compared with every string of the data folder: none is equal after normalisation, none has a word-set
-Jaccard similarity of 0.6 or more. The in-the-wild jailbreaks train the injection head only: as positives of the harm
-head they lowered its AUC on plain requests by 0.02.
+_CORPUS = """\
+The project-written corpus (`corpus/`, stored encoded) is original text: hand-written topics, artefacts and questions
+in hand-written frames. Harmful and harmless texts share the frames, and every harmful topic has benign twins in the
+same words (reporting, preventing, studying, fiction, other senses of the word), so that only the intent differs. Each
+text was compared with all training and test sets and with every string of up to 70 words in the data folder: none is
+equal after normalisation, none has a word-set Jaccard similarity of 0.6 or more. The in-the-wild jailbreaks train the
+injection head only: as positives of the harm head they lowered its AUC on plain requests by 0.02.
 
 How the corpus was developed, because it bears on the figures: no text was written from a test prompt, but about a
 hundred variants of its size and frames were compared on the aggregate figures below (also by category, length and
@@ -65,7 +66,7 @@ def write_card(build: Build) -> str:
         f"BELLS AUC (harmful against benign, harm head): {found.auc:.3f}. Harmful texts flagged when at most 2 of 50 "
         f"benign are: {found.curve_harmful} of 82. Budgets are false-positive budgets on {header.calibrated_on} "
         "(1,342 texts, a hard benign set). Shares with 95 % Wilson intervals.",
-        *(_write_shares(head, budgets) for head, budgets in found.shares.items()),
+        *(_write_shares(head, budgets, _list_sisters(header)) for head, budgets in found.shares.items()),
         _write_calibration(header, found.calibration_error),
         _write_gates(build.gates),
         "## For comparison",
@@ -88,7 +89,11 @@ def _write_sources(header: Header, counts: Mapping[str, SourceCount]) -> str:
     return "\n".join(rows)
 
 
-def _write_shares(head: HeadName, budgets: Mapping[str, Mapping[str, Share]]) -> str:
+def _list_sisters(header: Header) -> frozenset[str]:
+    return frozenset(name for source in header.trained_on for name in SISTERS.get(source.dataset, ()))
+
+
+def _write_shares(head: HeadName, budgets: Mapping[str, Mapping[str, Share]], sisters: frozenset[str]) -> str:
     names = list(next(iter(budgets.values())))
     rows = [
         f"### Head {head}",
@@ -99,7 +104,8 @@ def _write_shares(head: HeadName, budgets: Mapping[str, Mapping[str, Share]]) ->
     for name in names:
         cells = [show_share(budgets[budget][name]) for budget in budgets]
         total = next(iter(budgets.values()))[name].total
-        rows.append(f"| {name} | {total} | {' | '.join(cells)} | {_NOTES.get(name, '')} |")
+        note = _NOTES.get(name) or ("sister: seen in training" if name.split("/")[0] in sisters else "")
+        rows.append(f"| {name} | {total} | {' | '.join(cells)} | {note} |")
     return "\n".join(rows)
 
 
@@ -129,10 +135,10 @@ def _write_gates(gates: Iterable[Gate]) -> str:
 
 
 def _write_sisters(header: Header) -> str:
-    sisters = sorted({name for source in header.trained_on for name in SISTERS.get(source.dataset, frozenset())})
     return (
         "`embedded.items` lists 8-byte SHA-256 prefixes of every training text. Figures on the training sources are "
-        f"not quoted, and none on their sisters: {', '.join(sisters)}. The held-out part of the wild jailbreaks "
+        f"not given; these sets are their sisters, and figures on them are no evidence: "
+        f"{', '.join(sorted(_list_sisters(header)))}. The held-out part of the wild jailbreaks "
         f"({WILD_HELD_OUT}) comes from the same collection as the training part, without near-duplicates."
     )
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from evals.plan import Selection
 from evals.prepare import prepare
 from evals.replay import Limits
 from evals.session import check_same, create
+from supervisors.embedded.guard import EmbeddedGuard
 from supervisors.errors import ConfigError, StoreError
 from supervisors.testing import Always, Fails, Finds
 from supervisors.types import Cause, unknown
@@ -96,6 +98,7 @@ def test_supervisors_are_asked_alone_without_a_model(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", make_options(tmp_path, arms="check"))
     assert run.section["rates"]["detection_rate"]["k"] == 5
     assert run.section["ledger"] is None
+    assert not any("FAKE" in line for line in run.warnings)
     assert all(line["answer"] is None for line in run.lines)
 
 
@@ -125,6 +128,24 @@ def test_two_processes_cannot_run_one_folder(tmp_path: Path) -> None:  # H-112
     run = make_run(tmp_path / "run", make_options(tmp_path))
     with run.folder.locked(), pytest.raises(StoreError, match="is in use by process"), run.folder.locked():
         pytest.fail("locked twice")
+
+
+def test_a_disk_that_takes_nothing_is_one_error_and_the_run_goes_on_later(tmp_path: Path) -> None:  # H-110
+    prepared = prepare(make_options(tmp_path), {}, make_words_guard())
+    folder = create(prepared, tmp_path / "run", [])
+    obstacle = folder.path / "text"
+    obstacle.write_text("a file where the folder of texts should be")
+    with pytest.raises(StoreError, match="cannot be made"):
+        finish_run(folder, prepared)
+    obstacle.unlink()
+    assert finish_run(folder, prepared).section["states"] == {"ok": 10}
+
+
+def test_a_policy_that_cannot_work_is_one_error(tmp_path: Path) -> None:
+    options = make_options(tmp_path, proxy=None)
+    guard = make_words_guard({"output": {"forced": ["prompts"]}}, prompts=EmbeddedGuard())
+    with pytest.raises(ConfigError):
+        make_run(tmp_path / "run", options, guard)
 
 
 def test_repeats_are_calls_of_their_own(tmp_path: Path) -> None:  # H-33
@@ -167,3 +188,21 @@ def test_the_limit_shrinks_once_an_episode_and_grows_after_a_clean_round() -> No
     for step in range(20):
         limiter.overloaded(100.0 + 20 * step)
     assert limiter.current == 10
+
+
+@pytest.mark.slow
+def test_a_thousand_shadow_and_enforced_decisions_are_equal(tmp_path: Path) -> None:  # H-155
+    policy = {
+        "input": {"forced": ["words"], "on_unsafe": "log"},
+        "output": {"forced": ["synthetic", "shy"], "on_unsafe": "redact", "on_unknown": {"abstained": "log"}},
+    }
+    shy = Always(unknown(Cause.ABSTAINED))
+    guard = make_words_guard(policy, synthetic=Finds("number 1"), shy=shy)
+    options = make_options(tmp_path, sets=("sample", "smoke"), repeats=12)
+    shadow = make_run(tmp_path / "shadow", options, guard)
+    enforced = make_run(tmp_path / "enforced", replace(options, ledger="off"), guard)
+    facts = ("gate", "flagged", "blocked", "redacted")
+    found = [[tuple([line[fact] for fact in facts]) for line in run.lines] for run in (shadow, enforced)]
+    assert len(found[0]) >= 1000
+    assert found[0] == found[1]
+    assert len(set(found[0])) >= 3

@@ -176,7 +176,7 @@ def test_a_canary_anywhere_in_a_reply_is_in_one_segment_of_one_choice(
 ) -> None:  # G-01, M-05
     paths = [at for at in leaves(reply) if at[-1] != "role" and not (at[0] == "choices" and at[-1] == "finish_reason")]
     at = data.draw(st.sampled_from(paths or [("id",)]))
-    choices = CHAT.reply_segments(planted(reply, at, CANARY), 1)
+    choices = CHAT.reply_segments(planted(reply, at, CANARY), 1, {})
     found = [
         (choice, segment)
         for choice, segments in choices.items()
@@ -313,7 +313,7 @@ def test_enumerations_with_another_value_are_judged(field: str, value: object) -
     ],
 )
 def test_odd_replies_are_judged(reply: dict[str, Any]) -> None:  # G-06
-    texts = [segment.text for segments in CHAT.reply_segments(reply, 1).values() for segment in segments]
+    texts = [segment.text for segments in CHAT.reply_segments(reply, 1, {}).values() for segment in segments]
     assert CANARY in texts
 
 
@@ -331,7 +331,7 @@ def test_odd_replies_are_judged(reply: dict[str, Any]) -> None:  # G-06
 )
 def test_a_reply_without_choices_of_their_own_is_refused(reply: dict[str, Any]) -> None:  # G-06
     with pytest.raises(ValueError, match="choice"):
-        CHAT.reply_segments(reply, 1)
+        CHAT.reply_segments(reply, 1, {})
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,86 @@
+"""A model server that speaks chat completions, as one that speaks Anthropic Messages."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import orjson
+
+from proxy.ports import CallerHeaders, Model, Reply, ReplyStream
+from proxy.upstream_errors import protocol_error
+from proxy.wire.messages_translate import to_chat, to_message
+from proxy.wire.messages_translate_stream import ChatToMessages
+from proxy.wire.segments import as_object
+from supervisors.errors import UpstreamError
+
+_CHAT = "/chat/completions"
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """A reply in the words of Anthropic Messages; the line judges it in this form (S-11c)."""
+
+    status: int
+    headers: Sequence[tuple[str, str]]
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedStream:
+    """A streamed reply in the words of Anthropic Messages."""
+
+    headers: Sequence[tuple[str, str]]
+    chunks: AsyncIterator[bytes]
+
+
+class ChatBacked:
+    """Serve Messages with a model behind chat completions.
+
+    Args:
+        model: the model server.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    async def complete(self, path: str, body: bytes, headers: CallerHeaders) -> Reply:
+        """Ask for a whole reply and translate it.
+
+        Raises:
+            RequestError: 400 for what chat completions cannot express.
+            UpstreamError: as the model server's own, and for a reply that cannot be translated.
+        """
+        reply = await self._model.complete(_CHAT, _to_chat(body), headers)
+        try:
+            message = to_message(as_object(orjson.loads(reply.body)) or {})
+        except ValueError as error:
+            raise _unreadable() from error
+        return Translated(reply.status, reply.headers, orjson.dumps(message))
+
+    @asynccontextmanager
+    async def stream(self, path: str, body: bytes, headers: CallerHeaders) -> AsyncGenerator[ReplyStream]:
+        """Ask for a streamed reply and translate it as it comes; errors as `complete`."""
+        async with self._model.stream(_CHAT, _to_chat(body), headers) as reply:
+            yield TranslatedStream(reply.headers, _translate(reply.chunks))
+
+
+async def _translate(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
+    translator = ChatToMessages()
+    try:
+        async for data in chunks:
+            events = translator.feed(data)
+            if events:
+                yield events
+        yield translator.close()
+    except ValueError as error:
+        raise _unreadable() from error
+
+
+def _to_chat(body: bytes) -> bytes:
+    return orjson.dumps(to_chat(orjson.loads(body)))
+
+
+def _unreadable() -> UpstreamError:
+    return protocol_error("the model server's reply cannot be put into the form of this route")

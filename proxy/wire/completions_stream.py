@@ -1,0 +1,61 @@
+"""Streamed legacy completions: frames into pieces of text, and the frames the proxy writes itself. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from proxy.wire.adapter import Chunk, Head, Notice, Piece
+from proxy.wire.chat_stream import LOGPROBS, Style, leaf_pieces, top_pieces
+from proxy.wire.segments import as_list, as_object, escape
+from proxy.wire.sse import data_frame
+from supervisors.types import Kind
+
+KINDS: Final[Mapping[str, Kind]] = {"text": "text", "reasoning_content": "reasoning", "reasoning": "reasoning"}
+"""What the members of a choice are; any other text in it is of kind ``other``."""
+
+_STRUCTURE: Final = frozenset({"index", "finish_reason", "logprobs"})
+
+
+def _read_choice(raw: bytes, body: dict[str, Any], value: object, usage: Mapping[str, Any] | None) -> Chunk:
+    choice = as_object(value)
+    index = choice.get("index", 0) if choice is not None else None
+    if choice is None or not isinstance(index, int):
+        msg = "a frame holds a choice without an integer index"
+        raise ValueError(msg)
+    pieces: list[Piece] = []
+    for key, child in choice.items():
+        if key not in _STRUCTURE and child is not None:
+            pieces += leaf_pieces(child, f"/{escape(key)}", (key,), KINDS.get(key, "other"))
+    pieces += [*top_pieces(body), *_unspoken_tokens(choice)]
+    broken = body.get("error") is not None
+    return Chunk(raw, index, tuple(pieces), choice.get("finish_reason"), body, usage=usage, error=broken)
+
+
+def _unspoken_tokens(choice: Mapping[str, Any]) -> list[Piece]:
+    """Return the tokens of log-probabilities that spell anything but the frame's own text, as text to judge."""
+    tokens = as_list((as_object(choice.get("logprobs")) or {}).get("tokens")) or []
+    spelled = "".join([str(token) for token in tokens])
+    if not spelled or spelled == choice.get("text"):
+        return []
+    return [Piece("/logprobs/tokens", "other", spelled, (LOGPROBS,))]
+
+
+def frame(head: Head, choice: int, text: str, finish: str | None) -> bytes:
+    """Return one frame of our own."""
+    choices = [{"index": choice, "text": text, "logprobs": None, "finish_reason": finish}]
+    return data_frame({**head.members, "object": "text_completion", "choices": choices})
+
+
+def notice_frames(head: Head, choice: int, notice: Notice, released: bool) -> bytes:
+    """Return the notice chunk and the finish chunk of a blocked choice (wire §5.2)."""
+    text = f"\n\n{notice.text}" if released else notice.text
+    return frame(head, choice, text, None) + frame(head, choice, "", "content_filter")
+
+
+def empty_frame(head: Head) -> bytes:
+    """Return a frame that adds nothing: a client's timer sees it, its text does not (W-28)."""
+    return frame(head, 0, "", None)
+
+
+STYLE: Final = Style(_read_choice, notice_frames, empty_frame)

@@ -1,0 +1,311 @@
+"""Streamed replies of Anthropic Messages: events into pieces of text, and the events the proxy writes itself. Pure.
+
+All text blocks are one field, ``/content/text``: a client shows them as one text, so a phrase that is split over two
+of them is held back and found like any other. Every other text is a field of its block, complete when the block
+stops; the JSON text of a tool call's input is its ``arguments``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, cast
+
+import orjson
+
+from proxy.wire.adapter import Chunk, Head, Notice, Piece
+from proxy.wire.errors import RequestError
+from proxy.wire.messages_block import add_block, add_citation, add_content
+from proxy.wire.messages_error import error_frame
+from proxy.wire.messages_reply import add_member, add_message_members, message_head, refusal_members
+from proxy.wire.segments import SegmentList, as_object, escape, is_word
+from proxy.wire.sse import Frame, event_frame
+from supervisors.types import Kind, Segment
+
+MESSAGE_STOP: Final = event_frame("message_stop", {"type": "message_stop"})
+PING: Final = event_frame("ping", {"type": "ping"})
+TEXT: Final = "/content/text"
+
+_DELTAS: Final[Mapping[str, tuple[str, str, Kind]]] = {
+    "text_delta": ("text", "text", "text"),
+    "input_json_delta": ("partial_json", "arguments", "tool_args"),
+    "thinking_delta": ("thinking", "thinking", "reasoning"),
+}
+_START_STRUCTURE: Final = frozenset({"type", "index", "content_block"})
+_DELTA_STRUCTURE: Final = frozenset({"type", "index", "delta"})
+_END_STRUCTURE: Final = frozenset({"type", "delta", "usage"})
+_END_WORDS: Final = frozenset({"stop_reason", "stop_sequence"})
+
+
+def read_frame(frame: Frame) -> Chunk:
+    """Return the chunk of one event; comments and other lines are nobody's text and do not go on.
+
+    Raises:
+        ValueError: the data is no event of this family.
+    """
+    if not frame.data:
+        return Chunk(frame.raw)
+    parsed: object = orjson.loads(frame.data)
+    if not isinstance(parsed, dict):
+        msg = f"an event holds {type(parsed).__name__}, not an object"
+        raise ValueError(msg)  # noqa: TRY004 - one error for "no event of this family"
+    body = cast("dict[str, Any]", parsed)
+    event = body.get("type")
+    if not isinstance(event, str) or (frame.event and frame.event != event):
+        msg = "an event has no type, or another one than its data"
+        raise ValueError(msg)
+    raw = frame.raw
+    if not (frame.event and raw.count(b"\n") == 3 and raw.startswith((b"event:", b"data:"))):
+        raw = b"event: " + event.encode() + b"\ndata: " + frame.data.replace(b"\n", b" ") + b"\n\n"
+    match event:
+        case "content_block_start" | "content_block_delta" | "content_block_stop":
+            return _read_block_event(raw, body, event)
+        case "message_start":
+            return _read_start(raw, body)
+        case "message_delta":
+            return _read_end(raw, body)
+        case _:
+            return _read_other(raw, body, event)
+
+
+def _read_other(raw: bytes, body: dict[str, Any], event: str) -> Chunk:
+    if event == "error":
+        return Chunk(raw, body=body, error=True)
+    pieces = _stray_pieces(body, frozenset({"type"}))
+    if event == "message_stop":
+        return Chunk(MESSAGE_STOP if pieces else raw, last=True)  # what else it says cannot be judged any more
+    return Chunk(raw, 0, pieces, body=body if pieces else None)
+
+
+def _read_start(raw: bytes, body: dict[str, Any]) -> Chunk:
+    segments = SegmentList("assistant", 0, 0)
+    message = _open(segments, body, "message")
+    add_content(segments, message.get("content"), "/message/content")
+    add_message_members(segments, message, "/message")
+    pieces = (*_to_pieces(segments.found, body), *_stray_pieces(body, frozenset({"type", "message"})))
+    return Chunk(raw, 0, pieces, body=body, usage=as_object(message.get("usage")))
+
+
+def _read_end(raw: bytes, body: dict[str, Any]) -> Chunk:
+    segments = SegmentList("assistant", 0, 0)
+    delta = _open(segments, body, "delta")
+    for key, child in delta.items():
+        if not (key in _END_WORDS and isinstance(child, str)):
+            add_member(segments, key, child, f"/delta/{escape(key)}")
+    pieces = (*_to_pieces(segments.found, body), *_stray_pieces(body, _END_STRUCTURE))
+    reason = delta.get("stop_reason")
+    finish = reason if isinstance(reason, str) else None
+    return Chunk(raw, 0, pieces, finish, body, usage=as_object(body.get("usage")))
+
+
+def _open(segments: SegmentList, body: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return an object of an event; anything else there is judged leaf by leaf."""
+    value = body.get(key)
+    inner = as_object(value)
+    if inner is None:
+        segments.add(f"/{key}", "other", value)
+    return inner or {}
+
+
+def _read_block_event(raw: bytes, body: dict[str, Any], event: str) -> Chunk:
+    index = body.get("index")
+    if not isinstance(index, int):
+        msg = "an event of a block has no index"
+        raise ValueError(msg)  # noqa: TRY004 - one error for "no event of this family"
+    part = f"/content/{index}/"
+    match event:
+        case "content_block_start":
+            pieces = (*_start_pieces(body, part), *_stray_pieces(body, _START_STRUCTURE, part))
+            return Chunk(raw, 0, pieces, body=body, part=part)
+        case "content_block_delta":
+            pieces = (*_delta_pieces(body, part), *_stray_pieces(body, _DELTA_STRUCTURE, part))
+            return Chunk(raw, 0, pieces, body=body, part=part)
+        case _:
+            pieces = _stray_pieces(body, frozenset({"type", "index"}), part)
+            return Chunk(raw, 0, pieces, body=body, part=part)
+
+
+def _start_pieces(body: dict[str, Any], part: str) -> tuple[Piece, ...]:
+    block = body.get("content_block")
+    segments = SegmentList("assistant", 0, 0)
+    add_block(segments, block, "/content_block")
+    pieces = _to_pieces(segments.found, body, part)
+    thinking = as_object(block) or {}
+    if thinking.get("thinking") == "":  # begins a text that may have to go as a whole, this event included
+        return (*pieces, Piece(f"{part}thinking", "reasoning", "", ("content_block", "thinking"), signed=True))
+    return pieces
+
+
+def _delta_pieces(body: dict[str, Any], part: str) -> tuple[Piece, ...]:
+    segments = SegmentList("assistant", 0, 0)
+    delta = _open(segments, body, "delta")
+    known = _DELTAS.get(str(delta.get("type")))
+    found: list[Piece] = []
+    for key, child in delta.items():
+        if known is not None and key == known[0] and isinstance(child, str):
+            field = TEXT if key == "text" else part + known[1]
+            found.append(Piece(field, known[2], child, ("delta", key), signed=key == "thinking"))
+        elif key == "citation":
+            add_citation(segments, child, "/delta/citation")
+        elif not (key == "signature" or (key == "type" and is_word(child, _DELTA_TYPES))):
+            segments.add(f"/delta/{escape(key)}", "other", child)
+    return (*found, *_to_pieces(segments.found, body, part))
+
+
+_DELTA_TYPES: Final = frozenset({*_DELTAS, "signature_delta", "citations_delta", "compaction_delta"})
+
+
+def _stray_pieces(body: dict[str, Any], known: frozenset[str], part: str = "/") -> tuple[Piece, ...]:
+    if body.keys() <= known:
+        return ()
+    segments = SegmentList("assistant", 0, 0)
+    for key, child in body.items():
+        if key not in known:
+            segments.add(f"/{escape(key)}", "other", child)
+    return _to_pieces(segments.found, body, part)
+
+
+def _to_pieces(found: Sequence[Segment], body: dict[str, Any], part: str = "/") -> tuple[Piece, ...]:
+    """Return segments of an event as pieces; `field` says where they stand in the whole message."""
+    pieces: list[Piece] = []
+    for segment in found:
+        pointer, _, inner = segment.path.partition("#")
+        at = _keys(pointer, body)
+        text = segment.text
+        if segment.kind == "media" or (inner and segment.kind == "text"):
+            text = str(_leaf(body, at))
+        elif inner:
+            continue  # an escaped string inside arguments: its JSON text is a piece already
+        signed = at == ("content_block", "thinking")
+        pieces.append(Piece(_field_of(at, segment.kind, part), segment.kind, text, at, signed=signed))
+    return tuple(pieces)
+
+
+def _field_of(at: Sequence[str | int], kind: Kind, part: str) -> str:
+    if kind == "text" and at == ("content_block", "text"):
+        return TEXT
+    if at == ("content_block", "input"):
+        return part + "arguments"  # a redaction must leave JSON, as in arguments that come in parts
+    inner = at[1:] if at[0] == "content_block" else at
+    return part + "/".join([escape(str(key)) for key in inner])
+
+
+def _keys(pointer: str, holder: Any) -> tuple[str | int, ...]:
+    keys: list[str | int] = []
+    for token in pointer.split("/")[1:]:
+        keys.append(_key(holder, token))
+        holder = holder[keys[-1]]
+    return tuple(keys)
+
+
+def _key(holder: object, token: str) -> str | int:
+    return int(token) if isinstance(holder, list) else token.replace("~1", "/").replace("~0", "~")
+
+
+def _leaf(holder: Any, at: Sequence[str | int]) -> Any:
+    for key in at:
+        holder = holder[key]
+    return holder
+
+
+def _block_frame(event: str, index: int, **members: Mapping[str, Any]) -> bytes:
+    return event_frame(event, {"type": event, "index": index, **members})
+
+
+class MessageFrames:
+    """The events of one streamed message: which blocks have left, and under which number.
+
+    Args:
+        head: until the upstream's `message_start` shows its own.
+    """
+
+    __slots__ = ("_fields", "_head", "_left", "_number", "_open", "model")
+
+    def __init__(self, head: Head) -> None:
+        self._head = head
+        self._fields: set[str] = set()
+        self._left = 0
+        self._number: dict[int, int] = {}
+        self._open = False
+        self.model: str | None = None
+
+    def read(self, frame: Frame) -> tuple[Chunk, ...]:
+        """Return the chunk of one event; `message_start` shows the head, the end of a block ends its fields."""
+        chunk = read_frame(frame)
+        body = chunk.body or {}
+        if body.get("type") == "message_start":
+            self._head = _read_head(body, self._head)
+            model = self._head.members.get("model")
+            self.model = model if isinstance(model, str) else None
+        if not chunk.part:
+            return (chunk,)
+        self._fields.update([piece.field for piece in chunk.pieces if piece.field != TEXT])
+        if body.get("type") == "content_block_stop":
+            chunk = replace(chunk, ends=tuple(self._fields))
+            self._fields = set()
+        return (chunk,)
+
+    def path(self, choice: int, field: str) -> str:
+        """Return the field: its name is its place in the message, but for joined text."""
+        return field
+
+    def forward(self, chunk: Chunk, texts: Sequence[str] | None = None) -> bytes:
+        """Return an event as it leaves: counted without the blocks that were left out before it."""
+        index = chunk.body.get("index") if chunk.part and chunk.body is not None else None
+        if chunk.body is None or not isinstance(index, int):
+            return chunk.raw if texts is None else _rewrite(chunk, chunk.body or {}, texts)
+        event = chunk.body["type"]
+        if event == "content_block_start":
+            self._number[index] = self._left
+            self._left += 1
+        self._open = event != "content_block_stop"
+        number = self._number.get(index, index)
+        if number == index and texts is None:
+            return chunk.raw
+        said = [piece.text for piece in chunk.pieces] if texts is None else texts
+        return _rewrite(chunk, {**chunk.body, "index": number}, said)
+
+    def notice(self, choice: int, notice: Notice, *, released: bool) -> bytes:
+        """Close what is open, add the notice as a text block, and end the message; its `message_stop` follows."""
+        usage = as_object(self._head.members.get("usage")) or {"input_tokens": 0, "output_tokens": 0}
+        frames = [b"" if released else _start(self._head, usage)]
+        if self._open:
+            frames.append(_block_frame("content_block_stop", self._left - 1))
+        frames += [
+            _block_frame("content_block_start", self._left, content_block={"type": "text", "text": ""}),
+            _block_frame("content_block_delta", self._left, delta={"type": "text_delta", "text": notice.text}),
+            _block_frame("content_block_stop", self._left),
+        ]
+        spent = {"output_tokens": usage.get("output_tokens", 0)}
+        end = {"type": "message_delta", "delta": refusal_members(), "usage": spent}
+        return b"".join([*frames, event_frame("message_delta", end)])
+
+    def empty(self) -> bytes:
+        """Return a ping (W-28)."""
+        return PING
+
+    def error(self, error: RequestError) -> bytes:
+        """Return the event of an error after the first byte."""
+        return error_frame(error)
+
+
+def _rewrite(chunk: Chunk, body: Mapping[str, Any], texts: Sequence[str]) -> bytes:
+    """Return an event with the texts of its pieces replaced."""
+    changed: dict[str, Any] = orjson.loads(orjson.dumps(body))
+    for piece, text in zip(chunk.pieces, texts, strict=True):
+        if text != piece.text:
+            holder = _leaf(changed, piece.at[:-1])
+            key = piece.at[-1]
+            holder[key] = text if isinstance(holder[key], str) else orjson.loads(text)
+    return event_frame(changed["type"], changed)
+
+
+def _read_head(body: Mapping[str, Any], before: Head) -> Head:
+    message = as_object(body.get("message")) or {}
+    return Head({**before.members, **{key: message[key] for key in ("id", "model", "usage") if key in message}})
+
+
+def _start(head: Head, usage: Mapping[str, Any]) -> bytes:
+    message: dict[str, Any] = {**message_head(head), "content": [], "stop_reason": None, "stop_sequence": None}
+    message["usage"] = usage
+    return event_frame("message_start", {"type": "message_start", "message": message})

@@ -1,0 +1,304 @@
+"""Events of a streamed response: what text each adds, repeats or completes. No I/O.
+
+Deltas grow a field. Other events carry objects (parts, items, the whole response) that repeat the text of their
+fields: a repeated text that equals what grew is judged already, any other text is new and judged as such.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import orjson
+
+from proxy.wire.adapter import Chunk, Piece
+from proxy.wire.logprobs import spell_tokens
+from proxy.wire.responses_items import CALLER_CALLS, add_annotation, add_item, add_part, type_of
+from proxy.wire.responses_reply import finish_of, response_segments
+from proxy.wire.segments import DATA, SegmentList, as_list, as_object, string_leaves
+from proxy.wire.sse import Frame
+from supervisors.types import Kind, Segment
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Where an event about one text field keeps it.
+
+    Args:
+        key: member with the text.
+        kind: what the text is.
+        leaf: last token of the field's pointer.
+        holder: list of parts that the field is in, None when it stands in the item itself.
+        index: member with the index in that list.
+        done: the member holds the whole text, not a delta.
+        waits: the field belongs to a call that the caller carries out, so it stays until the final verdict.
+    """
+
+    key: str
+    kind: Kind
+    leaf: str = "text"
+    holder: str | None = None
+    index: str = "content_index"
+    done: bool = False
+    waits: bool = False
+
+    def field(self, event: Mapping[str, Any]) -> str:
+        """Return the pointer of the field in the response."""
+        item = f"/output/{event.get('output_index', 0)}"
+        if self.holder is None:
+            return f"{item}/{self.leaf}"
+        return f"{item}/{self.holder}/{event.get(self.index, 0)}/{self.leaf}"
+
+
+TEXTS: Final[Mapping[str, Text]] = {
+    "response.output_text.delta": Text("delta", "text", "text", "content"),
+    "response.output_text.done": Text("text", "text", "text", "content", done=True),
+    "response.refusal.delta": Text("delta", "refusal", "refusal", "content"),
+    "response.refusal.done": Text("refusal", "refusal", "refusal", "content", done=True),
+    "response.reasoning_text.delta": Text("delta", "reasoning", "text", "content"),
+    "response.reasoning_text.done": Text("text", "reasoning", "text", "content", done=True),
+    "response.reasoning_summary_text.delta": Text("delta", "reasoning", "text", "summary", "summary_index"),
+    "response.reasoning_summary_text.done": Text("text", "reasoning", "text", "summary", "summary_index", done=True),
+    "response.function_call_arguments.delta": Text("delta", "tool_args", "arguments", waits=True),
+    "response.function_call_arguments.done": Text("arguments", "tool_args", "arguments", done=True, waits=True),
+    "response.custom_tool_call_input.delta": Text("delta", "tool_args", "input", waits=True),
+    "response.custom_tool_call_input.done": Text("input", "tool_args", "input", done=True, waits=True),
+    "response.mcp_call_arguments.delta": Text("delta", "tool_args", "arguments"),
+    "response.mcp_call_arguments.done": Text("arguments", "tool_args", "arguments", done=True),
+    "response.code_interpreter_call_code.delta": Text("delta", "tool_args", "code"),
+    "response.code_interpreter_call_code.done": Text("code", "tool_args", "code", done=True),
+    "response.audio.delta": Text("delta", "media", "data", "audio"),
+    "response.audio.transcript.delta": Text("delta", "transcript", "transcript", "audio"),
+}
+LIFECYCLE: Final = frozenset(
+    [f"response.{word}" for word in ("created", "queued", "in_progress", "completed", "incomplete")]
+)
+TERMINAL: Final = frozenset({"response.completed", "response.incomplete"})
+_NAME: Final = re.compile(r"[a-z0-9_]{1,64}(\.[a-z0-9_]{1,64}){0,8}")
+_OBJECTS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(LIFECYCLE, "response"),
+    "response.output_item.added": "item",
+    "response.output_item.done": "item",
+    "response.content_part.added": "part",
+    "response.content_part.done": "part",
+    "response.reasoning_summary_part.added": "part",
+    "response.reasoning_summary_part.done": "part",
+    "response.output_text.annotation.added": "annotation",
+}
+_NUMBERS: Final = frozenset(
+    {
+        "sequence_number",
+        "output_index",
+        "content_index",
+        "summary_index",
+        "annotation_index",
+        "command_index",
+        "partial_image_index",
+    }
+)
+_STRUCTURE: Final = frozenset({"type", "item_id", "response_id", "logprobs", "obfuscation"})
+_GROWING: Final = frozenset({"text", "reasoning", "refusal", "tool_args", "transcript"})
+
+
+class EventReader:
+    """Read the events of one response.
+
+    Args:
+        body: the request: what a response repeats from it is no text of the model.
+    """
+
+    def __init__(self, body: Mapping[str, Any]) -> None:
+        self._body = body
+        self._texts: dict[str, list[str]] = {}
+        self._ended: set[str] = set()
+        self.response: Mapping[str, Any] | None = None
+
+    def read(self, frame: Frame) -> tuple[Chunk, ...]:
+        """Return the chunk of one event.
+
+        Raises:
+            ValueError: the data is no JSON object, or text comes for a field that has ended.
+        """
+        if not frame.data:
+            return (Chunk(frame.raw),)
+        if frame.data == b"[DONE]":  # some servers end every stream so; this API does not
+            return (Chunk(b"", last=True),)
+        parsed: object = orjson.loads(frame.data)
+        if not isinstance(parsed, dict):
+            msg = f"an event holds {type(parsed).__name__}, not an object"
+            raise ValueError(msg)  # noqa: TRY004 - one error for "no frame of this family"
+        event = cast("dict[str, Any]", parsed)
+        name = event.get("type") or frame.event
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            msg = "an event has no type that is a name"
+            raise ValueError(msg)
+        if name in ("error", "response.failed"):  # what a model server says of itself is not for the caller (X-10)
+            return (Chunk(frame.raw, body=event, error=True),)
+        text = TEXTS.get(name)
+        if text is not None:
+            return (self._read_text(_only_data(frame, name), event, name, text),)
+        return (self._read_object(_only_data(frame, name), event, name),)
+
+    def _read_text(self, raw: bytes, event: dict[str, Any], name: str, text: Text) -> Chunk:
+        field = text.field(event)
+        value = event.get(text.key)
+        pieces: list[Piece] = []
+        if not isinstance(value, str):
+            pieces += self._stray_pieces(value, f"{field}~", (text.key,))
+        elif value:
+            at = (text.key,)
+            grown = self._repeat(field, text.kind, value, at) if text.done else self._grow(field, text.kind, value, at)
+            pieces.append(grown)
+        spelled = spell_tokens(event.get("logprobs"))
+        if spelled and spelled != value:  # tokens that are not those of the text are a text of their own
+            pieces.append(self._repeat(f"{field}/logprobs", "other", spelled, ()))
+        for key, child in _others(event, text.key):
+            pieces += self._other_pieces(event, name, key, child)
+        ends = self._end([field]) if text.done and not text.waits else ()
+        return Chunk(raw, 0, tuple(pieces), None, event, ends=ends)
+
+    def _other_pieces(self, event: Mapping[str, Any], name: str, key: str, value: object) -> list[Piece]:
+        if key == "name" and isinstance(value, str) and value:
+            return [self._repeat(f"/output/{event.get('output_index', 0)}/name", "name", value, (key,))]
+        if key == "partial_image_b64" and isinstance(value, str) and value:
+            field = f"/output/{event.get('output_index', 0)}/partial_images/{event.get('partial_image_index', 0)}"
+            return [self._repeat(field, "media", value, (key,))]
+        return self._stray_pieces(value, f"/events/{name}/{key}", (key,))
+
+    def _read_object(self, raw: bytes, event: dict[str, Any], name: str) -> Chunk:
+        holder = _OBJECTS.get(name)
+        pieces: list[Piece] = []
+        value = event.get(holder) if holder is not None else None
+        found = as_object(value)
+        if holder is not None and found is not None:
+            base, segments = self._segments(name, event, found)
+            pieces += [self._piece(holder, found, base, one) for one in segments if not _is_inside(one)]
+        ends = self._end(_complete(name, found or {}, pieces))
+        for key, child in _others(event, holder if found is not None else None):
+            pieces += self._other_pieces(event, name, key, child)
+        if holder != "response":
+            return Chunk(raw, 0, tuple(pieces), None, event, ends=ends)
+        self.response = found or self.response
+        finish = finish_of(found or {}) if name in TERMINAL else None
+        usage = as_object((found or {}).get("usage"))
+        return Chunk(raw, 0, tuple(pieces), finish, event, name in TERMINAL, usage, ends=ends)
+
+    def _segments(
+        self, name: str, event: Mapping[str, Any], value: Mapping[str, Any]
+    ) -> tuple[str, tuple[Segment, ...]]:
+        """Return where the object of an event stands in the response, and its segments."""
+        if name in LIFECYCLE:
+            return "", response_segments(value, 0, self._body)
+        segments = SegmentList("assistant", 0, 0)
+        base = f"/output/{event.get('output_index', 0)}"
+        if name.startswith("response.output_item."):
+            add_item(segments, value, base)
+        elif name.startswith("response.reasoning_summary_part."):
+            base = f"{base}/summary/{event.get('summary_index', 0)}"
+            add_part(segments, value, base, "reasoning")
+        else:
+            base = f"{base}/content/{event.get('content_index', 0)}"
+            if name.startswith("response.content_part."):
+                add_part(segments, value, base)
+            else:
+                base = f"{base}/annotations/{event.get('annotation_index', 0)}"
+                add_annotation(segments, value, base)
+        return base, tuple(segments.found)
+
+    def _piece(self, holder: str, value: Mapping[str, Any], base: str, segment: Segment) -> Piece:
+        keys, leaf = _walk(value, segment.path.removesuffix(DATA)[len(base) :])
+        text = leaf if segment.kind == "media" and isinstance(leaf, str) else segment.text
+        at: tuple[str | int, ...] = (holder, *keys) if leaf == text else ()
+        return self._repeat(segment.path, segment.kind, text, at)
+
+    def _grow(self, field: str, kind: Kind, text: str, at: tuple[str | int, ...]) -> Piece:
+        if field in self._ended:
+            msg = f"text comes for {field} after its end"
+            raise ValueError(msg)
+        self._texts.setdefault(field, []).append(text)
+        return Piece(field, kind, text, at)
+
+    def _repeat(self, field: str, kind: Kind, text: str, at: tuple[str | int, ...]) -> Piece:
+        """Return a text given as a whole: a repetition, the first text of its field, or a field of its own."""
+        parts = self._texts.get(field)
+        if parts is None:
+            self._texts[field] = [text]
+            return Piece(field, kind, text, at)
+        known = "".join(parts)
+        self._texts[field] = [known]
+        if known == text:
+            return Piece(field, kind, text, at, repeats=True)
+        return self._repeat(f"{field}~", kind, text, at)
+
+    def _stray_pieces(self, value: object, field: str, at: tuple[str | int, ...]) -> list[Piece]:
+        """Return the text of a member nobody knows; events of the same kind grow the same field."""
+        if isinstance(value, str):
+            return [self._grow(field, "other", value, at)] if value else []
+        return [self._grow(path, "other", text, ()) for path, text in string_leaves(value, field)]
+
+    def _end(self, fields: list[str]) -> tuple[str, ...]:
+        self._ended.update(fields)
+        return tuple(fields)
+
+
+def _others(event: Mapping[str, Any], read: str | None) -> Iterator[tuple[str, Any]]:
+    """Yield the members of an event that are neither structure nor read already.
+
+    Raises:
+        ValueError: a number is none: nobody would judge what stands there instead.
+    """
+    for key, value in event.items():
+        if key in _NUMBERS:
+            if not isinstance(value, int):
+                msg = f"{key} of an event is {type(value).__name__}, not a number"
+                raise ValueError(msg)
+        elif key not in _STRUCTURE and key != read:
+            yield key, value
+
+
+def _only_data(frame: Frame, name: str) -> bytes:
+    """Return the frame without anything but its name and data: comments and ids are nobody's text."""
+    extra = len(frame.raw) - len(frame.data) - len(b"data: \n\n")
+    if extra == 0 or (extra == len(name) + len(b"event: \n") and frame.event == name):
+        return frame.raw
+    return b"event: " + name.encode() + b"\ndata: " + frame.data.replace(b"\n", b" ") + b"\n\n"
+
+
+def _is_inside(segment: Segment) -> bool:
+    """Say whether a segment is a string inside arguments: the gate reads those itself, from what has grown."""
+    return segment.kind == "tool_args" and "#" in segment.path
+
+
+def _complete(name: str, value: Mapping[str, Any], pieces: list[Piece]) -> list[str]:
+    """Return which fields of an event's object are complete with it."""
+    if name in LIFECYCLE:
+        return [piece.field for piece in pieces if not piece.field.startswith("/output/")]
+    if name.startswith("response.output_item."):
+        if type_of(value) in CALLER_CALLS:
+            return []
+        whole = name.endswith(".done")
+        return [piece.field for piece in pieces if whole or piece.kind not in _GROWING]
+    if name.endswith(".done") or name == "response.output_text.annotation.added":
+        return [piece.field for piece in pieces]
+    return []
+
+
+def _walk(value: object, pointer: str) -> tuple[tuple[str | int, ...], object]:
+    """Follow a pointer and return its keys and the leaf, None where it leads nowhere."""
+    return _follow(value, iter([token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]))
+
+
+def _follow(value: object, tokens: Iterator[str]) -> tuple[tuple[str | int, ...], object]:
+    keys: list[str | int] = []
+    at = value
+    for token in tokens:
+        listed = as_list(at)
+        if listed is not None:
+            keys.append(int(token))
+            at = listed[int(token)]
+        else:
+            keys.append(token)
+            at = (as_object(at) or {}).get(token)
+    return tuple(keys), at

@@ -1,0 +1,39 @@
+"""Environments of real clients, made on demand: each SDK version in a virtual environment of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def client_python() -> Callable[[str, str], Path]:
+    """Return the function that gives the Python of an environment with these packages, or skips with the reason.
+
+    `GUARDRAIL_CLIENT_ENVS` names a folder that keeps the environments between runs.
+    """
+    named = os.environ.get("GUARDRAIL_CLIENT_ENVS")  # noqa: TID251 - a setting of the test suite itself
+    folder = Path(named) if named else Path(tempfile.gettempdir()) / "guardrail-client-envs"
+
+    def find(name: str, requirement: str) -> Path:
+        python = folder / name / "bin" / "python"
+        marker = folder / name / "complete"
+        if not marker.exists():
+            try:
+                subprocess.run(
+                    [sys.executable, "-m", "venv", str(folder / name)], check=True, capture_output=True, timeout=120
+                )
+                install = [str(python), "-m", "pip", "install", "-q", requirement]
+                subprocess.run(install, check=True, capture_output=True, timeout=300)
+            except (OSError, subprocess.SubprocessError) as error:
+                pytest.skip(f"cannot install {requirement}: {type(error).__name__}")
+            marker.touch()
+        return python
+
+    return find

@@ -1,0 +1,266 @@
+"""Messages for models behind chat completions: what is asked, what comes back (wire §9, guarding S-11c)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from proxy.wire.errors import RequestError
+from proxy.wire.messages_translate import to_chat, to_message
+from proxy.wire.messages_translate_stream import ChatToMessages
+from proxy.wire.sse import SseParser
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
+
+
+def body(*content: Any, role: str = "user", **fields: Any) -> dict[str, Any]:
+    return {"model": "m", "max_tokens": 9, "messages": [{"role": role, "content": list(content)}], **fields}
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+@pytest.mark.parametrize(
+    ("request_body", "messages"),
+    [
+        (
+            {"model": "m", "system": "be kind", "messages": [{"role": "user", "content": "hi"}]},
+            [{"role": "system", "content": "be kind"}, {"role": "user", "content": "hi"}],
+        ),
+        (
+            body(text("hi"), system=[text("a"), text("b")]),
+            [{"role": "system", "content": [text("a"), text("b")]}, {"role": "user", "content": "hi"}],
+        ),
+        (
+            body(
+                text("look"), {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
+            ),
+            [
+                {
+                    "role": "user",
+                    "content": [
+                        text("look"),
+                        {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
+                    ],
+                }
+            ],
+        ),
+        (
+            body({"type": "document", "title": "t", "source": {"type": "text", "data": "words"}}),
+            [{"role": "user", "content": [text("t"), text("words")]}],
+        ),
+        (
+            body({"type": "tool_result", "tool_use_id": "c1", "content": [text("found")]}, text("and now?")),
+            [{"role": "tool", "tool_call_id": "c1", "content": "found"}, {"role": "user", "content": "and now?"}],
+        ),
+        (
+            body({"type": "tool_use", "id": "c1", "name": "f", "input": {"a": 1}}, role="assistant"),
+            [
+                {
+                    "role": "assistant",
+                    "content": None,
+                    "tool_calls": [{**CALL, "function": {"name": "f", "arguments": '{"a":1}'}}],
+                }
+            ],
+        ),
+        (
+            body({"type": "thinking", "thinking": "hm", "signature": "s"}, text("so"), role="assistant"),
+            [{"role": "assistant", "content": "so"}],
+        ),
+        (
+            body({"type": "search_result", "title": "t", "source": "http://x", "content": [text("words")]}),
+            [{"role": "user", "content": [text("t"), text("http://x"), text("words")]}],
+        ),
+    ],
+)
+def test_messages_keep_their_texts_and_their_order(request_body: dict[str, Any], messages: list[Any]) -> None:
+    assert to_chat(request_body)["messages"] == messages
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"stop_sequences": ["x"]}, {"stop": ["x"]}),
+        ({"temperature": 0.5, "top_p": 1, "seed": 7}, {"temperature": 0.5, "top_p": 1, "seed": 7}),
+        ({"metadata": {"user_id": "u"}}, {"user": "u"}),
+        ({"stream": True}, {"stream": True, "stream_options": {"include_usage": True}}),
+        (
+            {"tools": [{"name": "f", "description": "d", "input_schema": {"type": "object"}}]},
+            {
+                "tools": [
+                    {
+                        "type": "function",
+                        "function": {"name": "f", "description": "d", "parameters": {"type": "object"}},
+                    }
+                ]
+            },
+        ),
+        ({"tool_choice": {"type": "any"}}, {"tool_choice": "required"}),
+        (
+            {"tool_choice": {"type": "tool", "name": "f", "disable_parallel_tool_use": True}},
+            {"tool_choice": {"type": "function", "function": {"name": "f"}}, "parallel_tool_calls": False},
+        ),
+        (
+            {"output_config": {"effort": "low", "format": {"type": "json_schema", "schema": {"a": 1}}}},
+            {
+                "reasoning_effort": "low",
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "output", "schema": {"a": 1}, "strict": True},
+                },
+            },
+        ),
+        ({"thinking": {"type": "enabled", "budget_tokens": 9}, "service_tier": "auto"}, {}),
+    ],
+)
+def test_fields_have_their_counterpart(fields: dict[str, Any], expected: dict[str, Any]) -> None:  # W-07
+    plain = to_chat(body(text("hi")))
+    assert to_chat(body(text("hi"), **fields)) == {**plain, **expected}
+
+
+@pytest.mark.parametrize(
+    ("request_body", "param"),
+    [
+        (body({"type": "container_upload", "file_id": "f"}), "messages[0].content[0]"),
+        (body({"type": "server_tool_use", "id": "s", "name": "n"}, role="assistant"), "messages[0].content[0]"),
+        (body({"type": "image", "source": {"type": "file", "file_id": "f"}}), "messages[0].content[0]"),
+        (body(text("x"), tools=[{"type": "web_search_20250305", "name": "web_search"}]), "tools[0]"),
+        (body(text("x"), tool_choice={"type": "odd"}), "tool_choice.type"),
+    ],
+)
+def test_what_chat_completions_cannot_say_is_refused(request_body: dict[str, Any], param: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        to_chat(request_body)
+    assert (caught.value.status, caught.value.param) == (400, param)
+
+
+def reply(finish: str | None = "stop", **message: Any) -> dict[str, Any]:
+    usage = {"prompt_tokens": 7, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 2}}
+    choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish}
+    return {"id": "chatcmpl-1", "model": "m", "choices": [choice], "usage": usage}
+
+
+@pytest.mark.parametrize(
+    ("finish", "stop"),
+    [
+        ("stop", "end_turn"),
+        ("length", "max_tokens"),
+        ("tool_calls", "tool_use"),
+        ("content_filter", "refusal"),
+        (None, None),
+    ],
+)
+def test_a_reply_becomes_a_message(finish: str | None, stop: str | None) -> None:
+    message = to_message(reply(finish, reasoning_content="hm", content="hi", tool_calls=[CALL]))
+    assert message == {
+        "id": "chatcmpl-1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [
+            {"type": "thinking", "thinking": "hm", "signature": ""},
+            text("hi"),
+            {"type": "tool_use", "id": "c1", "name": "f", "input": {"a": 1}},
+        ],
+        "stop_reason": stop,
+        "stop_sequence": None,
+        "usage": {"input_tokens": 5, "output_tokens": 3, "cache_read_input_tokens": 2},
+    }
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {},
+        {"choices": []},
+        {"choices": [{"message": "x"}]},
+        reply(tool_calls=[{"function": {"name": "f", "arguments": "{"}}]),
+        reply(tool_calls=[{"function": {"name": "f", "arguments": "[1]"}}]),
+        reply(tool_calls=[{"function": {"name": "f", "arguments": {"a": 1}}}]),
+    ],
+)
+def test_a_reply_that_cannot_be_translated_is_an_error(broken: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - orjson's own message or ours
+        to_message(broken)
+
+
+def chunk(finish: str | None = None, **delta: Any) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return b"data: " + orjson.dumps({"id": "c", "model": "m", "choices": [choice]}) + b"\n\n"
+
+
+def fragment(index: int, arguments: str, **members: Any) -> dict[str, Any]:
+    return {"index": index, "function": {"arguments": arguments, **members}}
+
+
+USAGE = b"data: " + orjson.dumps({"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 3}}) + b"\n\n"
+STREAM = [
+    chunk(role="assistant", content=""),
+    chunk(reasoning_content="hm"),
+    chunk(content="he"),
+    chunk(content="llo"),
+    chunk(tool_calls=[{**fragment(0, "", name="f"), "id": "c1"}, {**fragment(1, "", name="g"), "id": "c2"}]),
+    chunk(tool_calls=[fragment(1, '{"b"'), fragment(0, '{"a": ')]),
+    chunk(tool_calls=[fragment(0, "1}"), fragment(1, ": 2}")]),
+    chunk("tool_calls"),
+    USAGE,
+    b"data: [DONE]\n\n",
+]
+
+
+@pytest.mark.parametrize("size", [7, 100_000])
+def test_a_stream_becomes_the_events_of_a_message(size: int) -> None:  # S-13, W-11
+    translator = ChatToMessages()
+    raw = b"".join(STREAM)
+    out = (
+        b"".join([translator.feed(raw[start : start + size]) for start in range(0, len(raw), size)])
+        + translator.close()
+    )
+    frames = SseParser().feed(out)
+    assert all(orjson.loads(frame.data)["type"] == frame.event for frame in frames)
+    events = [orjson.loads(frame.data) for frame in frames]
+    assert [event["type"] for event in events] == [
+        "message_start",
+        *["content_block_start", "content_block_delta", "content_block_stop"],
+        *["content_block_start", "content_block_delta", "content_block_delta", "content_block_stop"],
+        *["content_block_start", "content_block_delta", "content_block_stop"] * 2,
+        "message_delta",
+        "message_stop",
+    ]
+    assert [event["index"] for event in events if event["type"] == "content_block_start"] == [0, 1, 2, 3]
+    parts = [event["delta"] for event in events if event["type"] == "content_block_delta"]
+    assert [part.get("thinking") or part.get("text") or part.get("partial_json") for part in parts] == [
+        "hm",
+        "he",
+        "llo",
+        '{"a":1}',
+        '{"b":2}',
+    ]
+    assert events[-2]["delta"]["stop_reason"] == "tool_use"
+    assert events[-2]["usage"] == {"input_tokens": 7, "output_tokens": 3}
+
+
+def test_a_stream_that_ends_early_has_no_stop_reason() -> None:
+    translator = ChatToMessages()
+    events = SseParser().feed(translator.feed(chunk(content="he")) + translator.close())
+    assert orjson.loads(events[-2].data)["delta"]["stop_reason"] is None
+    assert events[-1].event == "message_stop"
+
+
+def test_an_error_in_a_stream_ends_it() -> None:  # W-06, S-14
+    translator = ChatToMessages()
+    out = translator.feed(
+        chunk(content="he") + b'data: {"error": {"message": "at http://10.0.0.1"}}\n\n' + chunk(content="x")
+    )
+    events = SseParser().feed(out + translator.close())
+    assert events[-1].event == "error"
+    assert b"10.0.0.1" not in out
+
+
+@pytest.mark.parametrize("raw", [b"data: {\n\n", b"data: [1]\n\n"])
+def test_a_stream_of_another_kind_is_an_error(raw: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - orjson's own message or ours
+        ChatToMessages().feed(raw)
