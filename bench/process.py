@@ -113,9 +113,12 @@ def _threads(pid: int) -> list[Path]:
 def _weigh(thread: int, nice: int = -20) -> bool:
     try:
         os.setpriority(os.PRIO_PROCESS, thread, nice)
+        group = Path(f"/proc/{thread or os.getpid()}/autogroup")
+        if group.exists():  # where sessions are weighed against each other, the weight of a thread says little
+            group.write_text(str(nice))
     except PermissionError:
         return False
-    except ProcessLookupError:
+    except OSError:  # a thread that has ended meanwhile
         return True
     return True
 
