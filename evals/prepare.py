@@ -37,6 +37,11 @@ class Prepared:
     lock: Mapping[str, LockEntry]
     identity: JsonObject
 
+    @property
+    def target_label(self) -> str:
+        """Say in words what answers."""
+        return "no model, supervisors alone" if self.options.arms == "check" else self.target.label
+
 
 def prepare(options: RunOptions, environ: Mapping[str, str], guard: Guard | None = None) -> Prepared:
     """Read and check everything, and plan; makes no call.

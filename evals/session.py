@@ -54,7 +54,7 @@ def create(prepared: Prepared, path: Path, argv: Sequence[str]) -> RunFolder:
             identity=prepared.identity,
             options=options,
             labels={
-                "target": prepared.target.label,
+                "target": prepared.target_label,
                 "guard": prepared.guard.name,
                 "exhaustive": "yes" if prepared.guard.exhaustive else "no",
                 "self_judge": prepared.guard.self_judge or "",

@@ -142,7 +142,7 @@ def readiness(gateway: Gateway) -> list[str]:
     missing: list[str] = []
     if not gateway.ready:
         missing.append("draining" if gateway.stopping or gateway.draining else "starting")
-    elif not gateway.journal.healthy:
+    elif not gateway.runtime.sinks.ready():
         missing.append("journal")
     return missing
 
@@ -153,7 +153,8 @@ def degradation(gateway: Gateway) -> list[str]:
         return []
     chat = gateway.runtime.chat
     broken = [name for name, state in chat.breaker_states.items() if state != 0]
-    return sorted({*broken, *chat.refused_by})
+    journal = [] if gateway.journal.healthy else ["journal"]
+    return sorted({*broken, *chat.refused_by, *journal})
 
 
 def _add_models(app: FastAPI, gateway: Gateway) -> None:

@@ -76,7 +76,7 @@ class LocalUpstreamConfig(BaseModel):
     path: Path | None = None
     n_ctx: int = Field(default=4096, ge=256)
     slots: int = Field(default=2, ge=1, le=16)
-    threads: int = Field(default=2, ge=1)
+    threads: int = Field(default=1, ge=1)
     timeout_s: float = Field(default=600.0, gt=0)
     idle_timeout_s: float = Field(default=120.0, gt=0)
 

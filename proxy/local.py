@@ -43,7 +43,7 @@ class LocalSettings:
     path: Path | None = None
     n_ctx: int = 4096
     slots: int = 2
-    threads: int = 2
+    threads: int = 1
     port: int = 0
 
 

@@ -121,7 +121,7 @@ async def open_runtime(config: Config, journal: Journal, metrics: Metrics) -> As
         chat = await _open_chat(stack, config, addresses)
         opener = _context_opener(chat, config)
         keeper = Keeper(config.journal.input, config.journal.output, _hmac_key(config))
-        sinks = JournalSinks(journal, keeper, opener())
+        sinks = JournalSinks(journal, keeper, opener(), required=config.journal.on_record_failure == "block")
         labels = declared_labels(config)
         await journal.archive_config(version, _archive(config, labels).to_text())
         metrics.declare(version, labels)

@@ -37,12 +37,20 @@ class JournalSinks:
         journal: takes the records.
         keeper: decides what of the text is kept.
         open_context: makes the context of a shadow stage.
+        required: an exchange that cannot be recorded must not take place.
         max_shadow: exchanges waiting for shadow verdicts; beyond that they are dropped and counted.
     """
 
     def __init__(
-        self, journal: Journal, keeper: Keeper, open_context: Callable[[StagePlan], Context], max_shadow: int = 1000
+        self,
+        journal: Journal,
+        keeper: Keeper,
+        open_context: Callable[[StagePlan], Context],
+        *,
+        required: bool = True,
+        max_shadow: int = 1000,
     ) -> None:
+        self._required = required
         self._journal = journal
         self._keeper = keeper
         self._open_context = open_context
@@ -50,7 +58,7 @@ class JournalSinks:
 
     def ready(self) -> bool:
         """Say whether a record would be accepted now."""
-        return self._journal.healthy
+        return not self._required or self._journal.healthy
 
     def finish(self, call: Call, progress: Progress) -> None:
         """Record the exchange, or queue it for its shadow supervisors first.

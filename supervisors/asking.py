@@ -105,6 +105,10 @@ def _is_too_long(error: ChatRefused) -> bool:
     return error.status in _TOO_LONG_STATUS or error.code in _TOO_LONG_CODES
 
 
+_BUDGETS = frozenset({"call_budget", "cost_budget"})
+"""Codes of a call that the request's budget did not allow (G-50)."""
+
+
 def to_unknown(error: ChatError | ReplyError) -> Verdict:
     """Turn the failure of one call into a verdict, so that what other calls found is kept."""
     if isinstance(error, ReplyError):
@@ -113,7 +117,7 @@ def to_unknown(error: ChatError | ReplyError) -> Verdict:
         return unknown(Cause.TIMEOUT)
     if isinstance(error, ChatRefused) and error.code == "content_filter":
         return unknown(Cause.REFUSED)
-    if isinstance(error, ChatRefused) and _is_too_long(error):
+    if error.code in _BUDGETS or (isinstance(error, ChatRefused) and _is_too_long(error)):
         return unknown(Cause.OVER_LIMIT, detail=error.code)
     return unknown(Cause.ERROR, detail=error.code, reason=type(error).__name__)
 

@@ -93,7 +93,8 @@ async def attempt(call: Awaitable[Verdict]) -> Verdict:
 def _cause_of(error: ChatError) -> Cause:
     if isinstance(error, ChatRefused) and error.code == FILTERED_CODE:
         return Cause.REFUSED
-    return Cause.OVER_LIMIT if error.code in OVERLONG_CODES else Cause.ERROR
+    over = error.code in OVERLONG_CODES or error.code in ("call_budget", "cost_budget")  # G-50
+    return Cause.OVER_LIMIT if over else Cause.ERROR
 
 
 _SKIPPED = unknown(Cause.SKIPPED)

@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any, cast
 
 from pydantic import PlainSerializer, PlainValidator, ValidationError, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from pydantic_core import PydanticCustomError, to_jsonable_python
 
 from supervisors.errors import ConfigError
 from supervisors.types import Supervisor
@@ -80,9 +80,23 @@ def flatten_errors(error: ValidationError) -> list[tuple[str, str]]:
 
 
 def _dump(supervisor: Any) -> Any:
-    """Return the entry of a supervisor; one built in code instead of config shows its type and fields."""
+    """Return the entry of a supervisor; one built in code instead of config shows its type and fields.
+
+    Sets are sorted: their own order differs from process to process, and the config version with it.
+    """
     dump = getattr(supervisor, "model_dump", None)
-    return dump(mode="json") if dump is not None else {"use": repr(supervisor)}
+    return to_jsonable_python(_sort_sets(dump())) if dump is not None else {"use": repr(supervisor)}
+
+
+def _sort_sets(value: Any) -> Any:
+    if isinstance(value, set | frozenset):
+        return sorted([_sort_sets(item) for item in cast("set[Any]", value)], key=str)
+    if isinstance(value, dict):
+        mapping: dict[Any, Any] = value
+        return {key: _sort_sets(item) for key, item in mapping.items()}
+    if isinstance(value, list | tuple):
+        return [_sort_sets(item) for item in cast("list[Any]", value)]
+    return value
 
 
 SupervisorEntry = Annotated[

@@ -114,7 +114,7 @@ def describe_plan(prepared: Prepared) -> JsonObject:
         "judged_exchanges": sum([trial.arm != "direct" for trial in sent]),
         "chars": sum([trial.chars for trial in sent]),
         "priced": prepared.target.price is not None,
-        "target": prepared.target.label,
+        "target": prepared.target_label,
         "guard": prepared.guard.name,
     }
 

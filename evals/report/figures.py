@@ -36,6 +36,8 @@ def figures_of(section: JsonObject) -> list[Figure]:
     if points:
         found.append(draw_plane(f"{name}-supervisors", f"Supervisors, {where}", points))
     for truth, cells in as_object(ledger.get("cells")).items():
+        if truth not in ("harmful", "benign"):
+            continue  # on borderline and unlabelled items there is no right answer
         bars = [
             (cell.replace("_", " "), int(number(count) or 0), cell in _BAD) for cell, count in as_object(cells).items()
         ]

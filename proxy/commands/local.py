@@ -22,7 +22,7 @@ def add_parser(commands: Subparsers) -> None:
     )
     serve.add_argument("--port", type=int, default=0, help="0 picks a free port")
     serve.add_argument("--slots", type=int, default=2, help="requests at once")
-    serve.add_argument("--threads", type=int, default=2, help="CPU threads")
+    serve.add_argument("--threads", type=int, default=1, help="CPU threads")
     parser.set_defaults(run=run)
 
 

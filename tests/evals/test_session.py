@@ -98,6 +98,7 @@ def test_supervisors_are_asked_alone_without_a_model(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", make_options(tmp_path, arms="check"))
     assert run.section["rates"]["detection_rate"]["k"] == 5
     assert run.section["ledger"] is None
+    assert not any("FAKE" in line for line in run.warnings)
     assert all(line["answer"] is None for line in run.lines)
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -274,3 +277,16 @@ def test_a_single_upstream_without_models_serves_every_name() -> None:
     assert dict(parse_config(json.dumps(MINIMAL)).served_models())["*"].upstream == "main"
     two = {"upstreams": {name: {"base_url": "http://127.0.0.1:1/v1"} for name in ("a", "b")}}
     assert dict(parse_config(json.dumps(two)).served_models()) == {}
+
+
+def test_the_version_is_the_same_in_every_process(tmp_path: Path) -> None:  # O-06: sets have an order of their own
+    file = tmp_path / "config.yaml"
+    file.write_text(
+        "upstreams: {main: {base_url: http://127.0.0.1:9/v1}}\nsupervisors: {harm: {use: guard, card: embedded}}\n"
+    )
+    command = [sys.executable, "-m", "proxy.cli", "validate", str(file)]
+    versions = {
+        subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True).stdout  # noqa: TID251
+        for seed in ("1", "2", "3")
+    }
+    assert len(versions) == 1
