@@ -35,15 +35,15 @@ def _expand_stage(tree: dict[str, Any], stage: str, value: Any) -> Any:
         msg = "'supervisors' maps names to supervisors"
         raise ConfigError(msg, f"{stage}.supervisors")
     named = cast("dict[str, Any]", inline)
-    shared = tree.setdefault("supervisors", {})
-    forced = options.get("forced", [])
-    if not isinstance(shared, dict) or not isinstance(forced, list):
+    shared = as_object(tree.setdefault("supervisors", {}))
+    forced = as_list(options.get("forced", []))
+    if shared is None or forced is None:
         return cast("Any", value)  # the schema says what is wrong with them
     for name, entry in named.items():
-        if shared.setdefault(name, entry) != entry:  # pyright: ignore[reportUnknownMemberType] # YAML
+        if shared.setdefault(name, entry) != entry:
             msg = f"the name {name!r} stands for two different supervisors"
             raise ConfigError(msg, f"{stage}.supervisors.{name}")
-    options["forced"] = [*(as_list(forced) or []), *named]
+    options["forced"] = [*forced, *named]
     return options
 
 

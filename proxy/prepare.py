@@ -18,8 +18,8 @@ from proxy.keys import Caller
 from proxy.plan import Plan, Planner, Request
 from proxy.wire.adapter import INPUT_ONLY, Adapter
 from proxy.wire.body import refuse_forbidden, take_bool, take_guardrails
-from proxy.wire.errors import RequestError, invalid
-from proxy.wire.moderation_field import FIELD_ROUTES, FieldSettings, take_field
+from proxy.wire.errors import RequestError, invalid, unsupported
+from proxy.wire.moderation_field import FIELD_ROUTES, FieldAsk, FieldSettings, take_field
 
 
 def new_id() -> str:
@@ -103,8 +103,8 @@ def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue, size_b
     unseen = arrival.adapter.unseen_history(body)
     plan = plan_for(arrival, model, asked, catalogue, unseen=unseen)
     moderation = None
-    if "moderation" in body and arrival.adapter.route in FIELD_ROUTES:
-        moderation = take_field(body, catalogue.moderation)
+    if "moderation" in body:
+        moderation = _take_moderation(body, arrival.adapter, catalogue.moderation)
         if moderation is not None:
             plan = tighten_plan(plan, moderation)
     if served.model is not None:
@@ -180,6 +180,15 @@ def read_task(headers: Mapping[str, str], tasks: Sequence[str]) -> str | None:
     if word is None:
         return None
     return word if word in tasks else "other"
+
+
+def _take_moderation(body: dict[str, Any], adapter: Adapter, settings: FieldSettings) -> FieldAsk | None:
+    """Take the `moderation` field; where we cannot answer it, a silent pass would look like a promise."""
+    if adapter.route in FIELD_ROUTES:
+        return take_field(body, settings)
+    if settings.mode != "forward":
+        raise unsupported("moderation")
+    return None
 
 
 def _asked(body: dict[str, Any], headers: Mapping[str, str]) -> tuple[str, ...] | None:

@@ -89,14 +89,15 @@ def _dump(supervisor: Any) -> Any:
 
 
 def _sort_sets(value: Any) -> Any:
-    if isinstance(value, set | frozenset):
-        return sorted([_sort_sets(item) for item in cast("set[Any]", value)], key=str)
-    if isinstance(value, dict):
-        mapping: dict[Any, Any] = value
-        return {key: _sort_sets(item) for key, item in mapping.items()}
-    if isinstance(value, list | tuple):
-        return [_sort_sets(item) for item in cast("list[Any]", value)]
-    return value
+    match value:
+        case set() | frozenset():
+            return sorted([_sort_sets(item) for item in cast("set[Any]", value)], key=str)
+        case {**mapping}:
+            return {key: _sort_sets(item) for key, item in mapping.items()}
+        case [*items]:
+            return [_sort_sets(item) for item in items]
+        case _:
+            return value
 
 
 SupervisorEntry = Annotated[

@@ -144,3 +144,11 @@ async def test_refuse_is_a_400(tmp_path: Path) -> None:  # W-15
         refused = await proxy.chat("hi", moderation=ASK)
         assert (refused.status_code, refused.json()["error"]["code"]) == (400, "unsupported_parameter")
         assert up.received == []
+
+
+async def test_a_route_that_cannot_answer_the_field_refuses_it(tmp_path: Path) -> None:  # W-15
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        body = {"model": "gpt", "input": "hello", "moderation": {"model": "omni-moderation-latest"}}
+        reply = await proxy.client.post("/v1/responses", json=body)
+        assert (reply.status_code, reply.json()["error"]["param"]) == (400, "moderation")
+        assert up.received == []
