@@ -8,7 +8,7 @@ IMAGE ?= guardrail-proxy
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help demo test check lint types imports unit format bench lock image clean
+.PHONY: help demo test check lint types imports unit format clients bench lock image clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-8s %s\n", $$1, $$2}'
@@ -38,6 +38,9 @@ unit: $(VENV)/.dev ## all tests, those of the documents included, with coverage
 format: $(VENV)/.dev ## write the format and the safe fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+clients: $(VENV)/.dev ## the real SDKs against the proxy; installs each into an environment under .clients
+	GUARDRAIL_CLIENT_ENVS=$(CURDIR)/.clients $(BIN)/python -m pytest tests/clients
 
 bench: $(VENV)/.dev ## the measurements of docs/performance.md
 	$(BIN)/python -m bench

@@ -11,6 +11,7 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
@@ -87,29 +88,44 @@ def _cpu_s(pid: int) -> float:
 
 
 @contextmanager
-def preferred(processes: Sequence[Process]) -> Generator[bool]:
+def preferred(processes: Sequence[Process], *, saturated: bool = False) -> Generator[bool]:
     """Let these servers, and the tools started meanwhile, run before anybody else; yields whether that is permitted.
 
-    For measurements of time at low rates only: foreign load would be measured otherwise, and a saturated server would
-    starve everybody.
+    Args:
+        processes: servers.
+        saturated: they will take all the time they get: then by weight (nice), which starves nobody for good;
+            otherwise by real-time priority, because foreign load would be measured in every wake-up.
     """
-    rank = os.sched_param(1)
-    threads = [int(entry.name) for one in processes for pid in _tree(one.pid) for entry in _threads(pid)]
-    permitted = all(_schedule(thread, os.SCHED_FIFO, rank) for thread in [0, *threads])
+    threads = [0, *[int(entry.name) for one in processes for pid in _tree(one.pid) for entry in _threads(pid)]]
+    prefer, restore = (_weigh, partial(_weigh, nice=0)) if saturated else (_rank, partial(_rank, rank=0))
+    permitted = all(prefer(thread) for thread in threads)
     try:
         yield permitted
     finally:
-        for thread in [0, *threads]:
-            _schedule(thread, os.SCHED_OTHER, os.sched_param(0))
+        for thread in threads:
+            restore(thread)
 
 
 def _threads(pid: int) -> list[Path]:
     return list(Path(f"/proc/{pid}/task").iterdir())
 
 
-def _schedule(thread: int, policy: int, rank: os.sched_param) -> bool:
+def _weigh(thread: int, nice: int = -20) -> bool:
     try:
-        os.sched_setscheduler(thread, policy, rank)
+        os.setpriority(os.PRIO_PROCESS, thread, nice)
+        group = Path(f"/proc/{thread or os.getpid()}/autogroup")
+        if group.exists():  # where sessions are weighed against each other, the weight of a thread says little
+            group.write_text(str(nice))
+    except PermissionError:
+        return False
+    except OSError:  # a thread that has ended meanwhile
+        return True
+    return True
+
+
+def _rank(thread: int, rank: int = 1) -> bool:
+    try:
+        os.sched_setscheduler(thread, os.SCHED_FIFO if rank else os.SCHED_OTHER, os.sched_param(rank))
     except PermissionError:
         return False
     except ProcessLookupError:  # a thread that has ended meanwhile

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,20 +34,9 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="session")
-def sdk_python() -> Path:
-    """Return the Python of an environment that has the SDK, made here if need be; skip with the reason if it cannot."""
-    named = os.environ.get("GUARDRAIL_CLIENTS")  # noqa: TID251 - a setting of the test suite itself
-    folders = [Path(named)] if named else [ROOT.parent / "env", ROOT.parent.parent / "env"]
-    for folder in folders:
-        if (folder / "anthropic" / "bin" / "python").exists():
-            return folder / "anthropic" / "bin" / "python"
-    home = ROOT / ".venv-anthropic"
-    python = home / "bin" / "python"
-    made = subprocess.run([sys.executable, "-m", "venv", str(home)], capture_output=True, timeout=120, check=False)
-    install = [str(python), "-m", "pip", "install", "-q", "--retries", "0", "--timeout", "10", "anthropic"]
-    if made.returncode or subprocess.run(install, capture_output=True, timeout=300, check=False).returncode:
-        pytest.skip("the anthropic SDK cannot be installed: set GUARDRAIL_CLIENTS to a folder of environments")
-    return python
+def sdk_python(client_python: Callable[[str, str], Path]) -> Path:
+    """Return the Python of an environment that has the SDK."""
+    return client_python("anthropic", "anthropic")
 
 
 async def use(python: Path, url: str, *cases: str) -> Sequence[dict[str, Any]]:

@@ -428,6 +428,7 @@ async def test_a_supervisor_of_whole_texts_holds_the_stream(tmp_path: Path) -> N
 
 E2E = "tests/e2e/test_settings.py::"
 HOSTILE = "tests/e2e/test_hostile.py::"
+RESPONSES = "tests/e2e/test_responses.py::"
 SERVE = "tests/proxy/commands/test_serve.py::"
 CAUSE_TEST = f"{E2E}test_each_cause_of_unknown_has_its_own_action"
 TESTS: Mapping[str, str] = {
@@ -473,6 +474,12 @@ TESTS: Mapping[str, str] = {
     "policies.*.output.stream.on_buffer_exceeded": f"{E2E}test_the_buffer_of_a_held_stream",
     "policies.*.output.stream.heartbeat_s": f"{E2E}test_heartbeats_while_text_is_held",
     "policies.*.output.stream.on_unstreamable": f"{E2E}test_a_supervisor_of_whole_texts_holds_the_stream",
+    "policies.*.output.on_signed": "tests/e2e/test_messages.py::test_on_signed_block_blocks_the_reply",
+    "policies.*.input.on_unseen_history": f"{RESPONSES}test_unseen_history_is_recorded_and_can_be_blocked",
+    "policies.*.output.on_unseen_history": f"{RESPONSES}test_the_journal_holds_with_and_without_unseen_history",
+    "moderation_field": "tests/e2e/test_moderation_field.py::test_the_field_is_answered_and_never_sent_on",
+    "moderations.aliases": "tests/e2e/test_moderations.py::test_aliases_are_policies",
+    "unguarded_routes": "tests/e2e/test_unguarded.py::test_a_declared_route_passes_as_it_came_and_is_recorded",
     "server.allowed_hosts": f"{HOSTILE}test_only_configured_hosts_are_answered",
     "server.drain_grace_s": f"{SERVE}test_a_drain_ends_what_runs_and_flushes_records",
     "server.drain_timeout_s": f"{SERVE}test_what_outlasts_the_drain_ends_with_an_error_frame",
