@@ -63,7 +63,7 @@ class WriterSettings:
     on_failure: OnRecordFailure = "block"
     queue_limit: int = 20_000
     batch_limit: int = 512
-    delay_s: float = 0.02
+    delay_s: float = 0.05
     retry_s: float = 0.5
     tidy_s: float = 600.0
     close_s: float = 30.0
