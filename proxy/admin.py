@@ -40,7 +40,13 @@ _BREAKER_WORDS: Mapping[int, Literal["closed", "half_open", "open"]] = {0: "clos
 
 def create_admin(gateway: Gateway) -> FastAPI:
     """Return the FastAPI application."""
-    app = FastAPI(title="guardrail-proxy", version=package_version("guardrail-proxy"), redirect_slashes=False)
+    app = FastAPI(
+        title="guardrail-proxy",
+        version=package_version("guardrail-proxy"),
+        redirect_slashes=False,
+        docs_url=None,  # its page and that of redoc load scripts from the network
+        redoc_url=None,
+    )
     app.add_exception_handler(RequestError, _on_request_error)
     app.add_exception_handler(HTTPException, _on_http_error)
     app.add_exception_handler(RequestValidationError, _on_validation_error)

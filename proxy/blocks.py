@@ -28,9 +28,10 @@ def block_error(
     expose: Expose,
 ) -> RequestError:
     """Return the error of a blocked exchange: a content block is never 5xx, a broken supervisor never 4xx."""
-    shown: dict[str, Any] = {
-        "id": call.id,
-        "policy": ",".join(call.plan.policies),
+    shown: dict[str, Any] = {"id": call.id}
+    if expose != "none":
+        shown["policy"] = ",".join(call.plan.policies)
+    shown |= {
         "stage": stage,
         "reason": reason or "unsafe",
         "cause": cause.value if reason == "unknown" and cause is not None else None,

@@ -23,9 +23,11 @@ def guardrail_headers(call: Call, progress: Progress, expose: Expose, overhead_s
     Args:
         call: the exchange.
         progress: its results so far.
-        expose: how much a caller may see.
+        expose: how much a caller may see; ``none`` leaves the id of the record alone.
         overhead_s: proxy time without upstream wait.
     """
+    if expose == "none":
+        return [(b"x-guardrail-id", call.id.encode())]
     results = [progress.input] if call.stream else [progress.input, *progress.outputs]
     action = max((result.action for result in results), key=_ACTIONS.index)
     headers: list[Header] = [
