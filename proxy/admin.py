@@ -32,7 +32,7 @@ from proxy.wire.body import parse_body
 from proxy.wire.chat import CHAT
 from proxy.wire.errors import RequestError, internal, to_reply
 from supervisors.errors import StoreError
-from supervisors.types import Label
+from supervisors.types import Cause, Label
 
 _GET = ["GET", "HEAD"]
 _BREAKER_WORDS: Mapping[int, Literal["closed", "half_open", "open"]] = {0: "closed", 1: "half_open", 2: "open"}
@@ -150,7 +150,23 @@ def readiness(gateway: Gateway) -> list[str]:
         missing.append("draining" if gateway.stopping or gateway.draining else "starting")
     elif not gateway.runtime.sinks.ready():
         missing.append("journal")
+    else:
+        missing += blocking_failures(gateway)
     return missing
+
+
+def blocking_failures(gateway: Gateway) -> list[str]:
+    """Return the forced supervisors whose model is failing and whose failure blocks: nothing would pass now."""
+    failing = set(degradation(gateway))
+    if not failing:
+        return []
+    config = gateway.runtime.config
+    found: set[str] = set()
+    for policy in config.policies.values():
+        for stage in (policy.input, policy.output):
+            if stage.mode != "shadow" and stage.unknown_policy.action(Cause.ERROR) == "block":
+                found |= {name for name in stage.forced if getattr(config.supervisors[name], "model", None) in failing}
+    return [f"supervisor {name}" for name in sorted(found)]
 
 
 def degradation(gateway: Gateway) -> list[str]:
