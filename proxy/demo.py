@@ -92,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with _upstream(fake=fake) as (model, upstream), _proxy(model, upstream) as served:
             for example in EXAMPLES:
                 _show(served, example)
-            code = _replay(served)
+            code = _replay(served) or _replay_instructions(served)
             _show_metrics(served)
             _verify(served)
             _say_next(served)
@@ -237,8 +237,19 @@ def _replay(served: Served) -> int:
     arguments = ["replay", "sample", "--proxy", served.url, "--target", f"{served.url}/v1#{served.model}"]
     arguments += ["--ledger", "off", "--guard", str(served.config), "--max-tokens", str(_REPLY_TOKENS)]
     arguments += ["--price", "0:0", "--runs-dir", str(FOLDER.parent), "--yes", "--quiet"]
-    _say("--- the built-in sample set (78 made-up items), replayed through this proxy")
-    _say(f"    evals {' '.join(arguments)}\n")
+    return _evals("the built-in sample set (78 made-up items), replayed through this proxy", arguments)
+
+
+def _replay_instructions(served: Served) -> int:
+    """Send one suite of the NESSiE-shaped cases to the model, past a proxy and through it; returns the exit code."""
+    target = "fake" if served.model == FAKE_MODEL else "local"
+    arguments = ["nessie", "--target", target, "--suite", "rules", "--max-tokens", str(_REPLY_TOKENS)]
+    arguments += ["--price", "0:0", "--runs-dir", str(FOLDER.parent), "--yes", "--quiet"]
+    return _evals("instructions to keep (20 of 89 NESSiE-shaped rows), without and with a proxy of its own", arguments)
+
+
+def _evals(title: str, arguments: Sequence[str]) -> int:
+    _say(f"\n--- {title}\n    evals {' '.join(arguments)}\n")
     done = subprocess.run(  # noqa: S603 - our own command
         [sys.executable, "-m", "evals.cli", *arguments], stdin=subprocess.DEVNULL, check=False
     )
@@ -287,7 +298,7 @@ def _say_next(served: Served) -> None:
     _say(f"    use it:           base_url={served.url}/v1, model={served.model}, any key")
     _say(f"    open:             {served.url}/docs  {served.url}/metrics  {served.url}/v1/decisions")
     target = "fake" if served.model == FAKE_MODEL else "local"
-    _say(f"    instructions:     {bin_folder / 'evals'} nessie --target {target} --suite skill --max-tokens 64")
+    _say(f"    instructions:     {bin_folder / 'evals'} nessie --target {target} --max-tokens 64  (all 89 rows)")
     _say(f"    all data sets:    {bin_folder / 'evals'} list datasets, docs/evals.md")
     _say("    your own policy:  docs/policies.md, deploy/config.example.yaml")
 
