@@ -192,7 +192,7 @@ def marks_of(frames: Sequence[Any]) -> set[str]:
 @pytest.mark.parametrize("capability", ["incremental", "windowed", "growth", "final"])
 @pytest.mark.parametrize("mode", MODES)
 def test_whatever_leaves_was_judged(mode: str, capability: str) -> None:  # G-06, M-15, S-04
-    for seed in range(35):
+    for seed in range(100):
         script = Script(seed)
         seen: dict[int | None, list[str]] = {}
         supervisor = Watching(seen, capability)
