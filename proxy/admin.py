@@ -242,6 +242,11 @@ def _add_console(app: FastAPI) -> None:
         """Send the browser to the console's folder, so that its relative addresses work behind any prefix."""
         return Response(status_code=307, headers={"location": "console/index.html"})
 
+    @app.api_route("/console/", methods=_GET, include_in_schema=False)
+    async def open_folder() -> Response:
+        """Do the same for an address that ends in a slash."""
+        return Response(status_code=307, headers={"location": "index.html"})
+
     @app.api_route("/console/{name}", methods=_GET, include_in_schema=False)
     async def console_file(name: str) -> Response:
         """Serve a file of the console; the data it shows needs an admin key of its own."""

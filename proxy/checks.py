@@ -10,9 +10,10 @@ from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from proxy.config import Config, UpstreamConfig
-from proxy.plan import OPAQUE, UNSEEN
+from proxy.plan import OPAQUE, UNSEEN, Request, matches
 from proxy.policy import Policy, StagePolicy
 from proxy.wire.adapter import EMBEDDINGS_ROUTE, INPUT_ONLY, MODERATIONS_ROUTE
+from proxy.wire.chat import CHAT
 from supervisors.ask import judged_stages, stream_capability
 from supervisors.nesting import walk
 from supervisors.transport import check_base_url
@@ -61,6 +62,8 @@ def _check_all(config: Config) -> Iterator[Finding]:
     yield from _check_reserved(config)
     if not config.policies:
         yield Finding("warning", "policies", "no policy: everything passes unjudged")
+    else:
+        yield from _check_unjudged(config)
     for name, supervisor in config.supervisors.items():
         yield from _check_panels(name, supervisor)
         yield from _check_recursion(name, supervisor, config)
@@ -140,6 +143,19 @@ def _check_attachments(config: Config) -> Iterator[Finding]:
     for name, key in config.keys.items():
         if "*" not in models:
             yield from _check_matches(f"keys.{name}.models", key.models, models)
+
+
+def _check_unjudged(config: Config) -> Iterator[Finding]:
+    """A model that no policy reaches, for some caller at least, would pass unjudged (G-18)."""
+    callers = [(name, key.tags) for name, key in config.keys.items()] or [("", ())]
+    for model in config.served_models():
+        requests = [Request(model, key, CHAT.route, tags) for key, tags in callers]
+        bare = [one for one in requests if not any(matches(policy.attach, one) for policy in config.policies.values())]
+        if bare:
+            names = ", ".join(sorted([one.key for one in bare if one.key]))
+            who = f" for the keys {names}" if names else ""
+            message = f"coverage gap: no policy is attached to it on {CHAT.route}{who}: it passes unjudged"
+            yield Finding("warning", f"models.{model}", message)
 
 
 def _check_matches(path: str, patterns: Iterable[str], names: Collection[str]) -> Iterator[Finding]:

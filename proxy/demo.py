@@ -237,7 +237,12 @@ def _replay(served: Served) -> int:
     arguments = ["replay", "sample", "--proxy", served.url, "--target", f"{served.url}/v1#{served.model}"]
     arguments += ["--ledger", "off", "--guard", str(served.config), "--max-tokens", str(_REPLY_TOKENS)]
     arguments += ["--price", "0:0", "--runs-dir", str(FOLDER.parent), "--yes", "--quiet"]
-    return _evals("the built-in sample set (78 made-up items), replayed through this proxy", arguments)
+    code = _evals("the built-in sample set (78 made-up items), replayed through this proxy", arguments)
+    _say("A blocked prompt was not sent to the model alone (--ledger off), so what that prevented is not known;")
+    _say(
+        "`unsafe-answer rate` alone covers the prompts that passed. --ledger unsafe asks the model for the others too."
+    )
+    return code
 
 
 def _replay_instructions(served: Served) -> int:
@@ -296,7 +301,7 @@ def _say_next(served: Served) -> None:
     _say("\n--- next")
     _say(f"    start it again:   {bin_folder / 'guardrail-proxy'} serve --config {served.config}")
     _say(f"    use it:           base_url={served.url}/v1, model={served.model}, any key")
-    _say(f"    open:             {served.url}/docs  {served.url}/metrics  {served.url}/v1/decisions")
+    _say(f"    open:             {served.url}/console  {served.url}/metrics  {served.url}/v1/decisions")
     target = "fake" if served.model == FAKE_MODEL else "local"
     _say(f"    instructions:     {bin_folder / 'evals'} nessie --target {target} --max-tokens 64  (all 89 rows)")
     _say(f"    all data sets:    {bin_folder / 'evals'} list datasets, docs/evals.md")

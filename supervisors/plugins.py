@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Final, cast
 
 from pydantic import PlainSerializer, PlainValidator, ValidationError, WithJsonSchema
 from pydantic_core import PydanticCustomError, to_jsonable_python
@@ -75,8 +75,19 @@ def flatten_errors(error: ValidationError) -> list[tuple[str, str]]:
         if isinstance(nested, ValidationError):
             found += [(f"{path}.{inner}" if inner else path, message) for inner, message in flatten_errors(nested)]
         else:
-            found.append((path, problem["msg"].removeprefix("Value error, ")))
+            found.append((path, _PLAIN.get(problem["type"]) or problem["msg"].removeprefix("Value error, ")))
     return found
+
+
+_PLAIN: Final = {
+    "extra_forbidden": "unknown setting; `guardrail-proxy schema` lists the known ones",
+    "missing": "this setting is required",
+    "tuple_type": "must be a list, as in [name]",
+    "frozen_set_type": "must be a list, as in [name]",
+    "dict_type": "must be a mapping",
+    "model_type": "must be a mapping",
+}
+"""Words of a config file for pydantic's words of Python."""
 
 
 def _dump(supervisor: Any) -> Any:
