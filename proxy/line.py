@@ -26,6 +26,7 @@ from proxy.redact import RedactionImpossible, redact_body
 from proxy.relay import BadStream, Judging, Relay
 from proxy.stages import StageResult, conclude, merge_results, run_stage
 from proxy.wire.adapter import Frames
+from proxy.wire.body import hides_a_key
 from proxy.wire.errors import RequestError
 from proxy.wire.segments import next_turn
 from supervisors.ask import is_local
@@ -348,12 +349,12 @@ EVENT_STREAM: Sequence[Header] = (
 
 
 def parse_reply(raw: bytes) -> dict[str, Any]:
-    """Parse a whole reply of a model server; anything but an object is its failure."""
+    """Parse a whole reply of a model server; anything but an object without a key given twice is its failure."""
     try:
         body: object = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         raise bad_reply() from error
-    if not isinstance(body, dict):
+    if not isinstance(body, dict) or hides_a_key(raw, cast("object", body)):
         raise bad_reply()
     return cast("dict[str, Any]", body)
 

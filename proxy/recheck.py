@@ -82,8 +82,9 @@ def check_verdicts(body: Row) -> Iterator[Problem]:
 
 def _check_stage(body: Row, stage: Stage, rows: Sequence[Row]) -> Iterator[Problem]:
     choices: set[int | None] = {None} if stage == "input" else {row["choice"] for row in rows} or {None}
-    if stage == "output" and None not in choices:
-        choices |= set(range(len(body["client"]["finish_reasons"])))
+    answered = len(body["client"]["finish_reasons"])
+    if stage == "output" and None not in choices and len(choices) < answered:
+        choices |= set(range(answered))  # a model server may count its choices otherwise; it cannot leave one out
     seen = {(row["supervisor"], row["choice"]) for row in rows}
     for name in body["prescribed"][stage]:
         for choice in sorted(choices, key=lambda one: -1 if one is None else one):

@@ -56,6 +56,17 @@ def parse_body(raw: bytes, max_depth: int) -> dict[str, Any]:
     return parsed
 
 
+def hides_a_key(raw: bytes, body: object) -> bool:
+    """Say whether a key occurs twice in one object of `raw`: another parser could read what was not judged."""
+    if not _may_hide_a_key(raw, body):
+        return False
+    try:
+        json.loads(raw, object_pairs_hook=_refuse_duplicates)
+    except (RequestError, RecursionError):
+        return True
+    return False
+
+
 def _may_hide_a_key(raw: bytes, body: object) -> bool:
     """Say whether a duplicate key is possible.
 

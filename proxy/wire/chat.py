@@ -101,7 +101,23 @@ def choice_segments(value: object, path: str, index: int, turn: int) -> tuple[Se
             add_message(segments, message, f"{path}/message")
         elif key not in _CHOICE_STRUCTURE:
             segments.add(f"{path}/{escape(key)}", "other", child)
+    _add_tokens(segments, choice, f"{path}/logprobs")
     return tuple(segments.found)
+
+
+def _add_tokens(segments: SegmentList, choice: Mapping[str, Any], path: str) -> None:
+    """Add what the tokens of log-probabilities spell wherever that is not the message's own text (G-06)."""
+    message = as_object(choice.get("message")) or {}
+    logprobs = as_object(choice.get("logprobs"))
+    if logprobs is None:
+        segments.add(path, "other", choice.get("logprobs"))
+        return
+    for key, value in logprobs.items():
+        tokens = [str((as_object(entry) or {}).get("token", "")) for entry in as_list(value) or []]
+        if key not in ("content", "refusal") or not isinstance(value, list):
+            segments.add(f"{path}/{escape(key)}", "other", value)
+        elif "".join(tokens) != message.get(key):
+            segments.add(f"{path}/{key}", "other", "".join(tokens))
 
 
 def _add_request_message(segments: SegmentList, value: object, turn: int) -> None:

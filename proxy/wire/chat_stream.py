@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 import orjson
 
 from proxy.wire.adapter import Chunk, Head, Notice, Piece
+from proxy.wire.body import hides_a_key
 from proxy.wire.errors import RequestError, error_body
 from proxy.wire.segments import all_keys, as_list, as_object, escape, string_leaves
 from proxy.wire.sse import DONE, Frame, data_frame
@@ -55,6 +56,9 @@ def read_frame(frame: Frame, read_choice: ReadChoice) -> tuple[Chunk, ...]:
         msg = f"a frame holds {type(body).__name__}, not an object"
         raise ValueError(msg)  # noqa: TRY004 - one error for "no frame of this family"
     parsed = cast("dict[str, Any]", body)
+    if hides_a_key(frame.data, parsed):
+        msg = "a frame holds an object with a key given twice"
+        raise ValueError(msg)
     choices = as_list(parsed.get("choices"))
     usage = as_object(parsed.get("usage"))
     if not choices:

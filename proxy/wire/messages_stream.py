@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 import orjson
 
 from proxy.wire.adapter import Chunk, Head, Notice, Piece
+from proxy.wire.body import hides_a_key
 from proxy.wire.errors import RequestError
 from proxy.wire.messages_block import add_block, add_citation, add_content
 from proxy.wire.messages_error import error_frame
@@ -46,9 +47,9 @@ def read_frame(frame: Frame) -> Chunk:
     if not frame.data:
         return Chunk(frame.raw)
     parsed: object = orjson.loads(frame.data)
-    if not isinstance(parsed, dict):
-        msg = f"an event holds {type(parsed).__name__}, not an object"
-        raise ValueError(msg)  # noqa: TRY004 - one error for "no event of this family"
+    if not isinstance(parsed, dict) or hides_a_key(frame.data, cast("object", parsed)):
+        msg = f"an event holds {type(parsed).__name__}, not an object with every key once"
+        raise ValueError(msg)
     body = cast("dict[str, Any]", parsed)
     event = body.get("type")
     if not isinstance(event, str) or (frame.event and frame.event != event):

@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 import orjson
 
 from proxy.wire.adapter import Chunk, Piece
+from proxy.wire.body import hides_a_key
 from proxy.wire.logprobs import spell_tokens
 from proxy.wire.responses_items import CALLER_CALLS, add_annotation, add_item, add_part, type_of
 from proxy.wire.responses_reply import finish_of, response_segments
@@ -130,6 +131,9 @@ class EventReader:
             msg = f"an event holds {type(parsed).__name__}, not an object"
             raise ValueError(msg)  # noqa: TRY004 - one error for "no frame of this family"
         event = cast("dict[str, Any]", parsed)
+        if hides_a_key(frame.data, event):
+            msg = "an event holds an object with a key given twice"
+            raise ValueError(msg)
         name = event.get("type") or frame.event
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             msg = "an event has no type that is a name"

@@ -181,9 +181,9 @@ def test_scoring_again_changes_nothing_that_was_stored(tmp_path: Path) -> None: 
     [
         ("judges: {}", "0 judges; give one, or three"),
         ("judges: {a: {model: x}, b: {model: y}}", "2 judges; give one, or three"),
-        ("judges: {a: {modell: x}}", r"judges\.a\.model: this setting is required"),
+        ("judges: {a: {modell: x}}", r"judges\.a\.model: Field required"),
         ("judges: {a: {model: x, api_key: {env: NO_SUCH}}}", "the environment variable NO_SUCH is not set"),
-        ("panels: 3", "judges: this setting is required"),
+        ("panels: 3", "judges: Field required"),
         ("[", "cannot be read"),
     ],
 )

@@ -61,7 +61,7 @@ def test_a_file_that_is_no_config_is_refused_with_its_place(text: str, said: str
     ("parts", "said"),
     [
         ({"upstreams": {}}, "at least one upstream is needed"),
-        ({"upstreams": [1]}, "upstreams: Input should be a valid dictionary"),
+        ({"upstreams": [1]}, "upstreams: must be a mapping"),
         ({"upstreams": {"main": {"base": "x"}}}, "upstreams.main.base: unknown setting"),
         ({"upstreams": {"main": {"use": "ftp"}}}, "upstreams.main: Input tag 'ftp' found using 'use' does not match"),
         ({"nope": 1}, "nope: unknown setting"),
@@ -102,7 +102,7 @@ def test_a_file_that_is_no_config_is_refused_with_its_place(text: str, said: str
             "supervisors.s: unknown supervisor kind 'jugde'; installed are: cascade",
         ),
         ({"supervisors": {"s": 3}}, "supervisors.s: a supervisor is a mapping with the word 'use', not int"),
-        ({"supervisors": [1]}, "supervisors: Input should be a valid dictionary"),
+        ({"supervisors": [1]}, "supervisors: must be a mapping"),
         ({"supervisors": {"p": panel(strategy="best")}}, "supervisors.p.strategy: Input should be 'any', 'all'"),
         (
             {"supervisors": {"p": panel(members={"b": {"use": "judge"}})}},
@@ -139,7 +139,7 @@ def test_a_wrong_setting_is_named_by_its_path(parts: dict[str, Any], said: str) 
         ({"input": {"supervisors": [1]}}, "input.supervisors: 'supervisors' maps names to supervisors"),
         ({"input": ["x"], "policies": {"default": {}}}, "top-level 'input' and 'output' are the policy 'default'"),
         ({"input": ["x"], "policies": [1]}, "top-level 'input' and 'output' are the policy 'default'"),
-        ({"input": 3}, "policies.default.input: Input should be a valid dictionary"),
+        ({"input": 3}, "policies.default.input: must be a mapping"),
         ({"on_block": {"input": "refusal"}}, "on_block: unknown setting"),
         (
             {"input": {"supervisors": {"p": panel(members={"b": {"use": "judge"}})}}},
@@ -148,7 +148,7 @@ def test_a_wrong_setting_is_named_by_its_path(parts: dict[str, Any], said: str) 
         ({"input": {"forced": 3, "supervisors": {"w": judge()}}}, "policies.default.input"),
         (
             {"supervisors": [1], "input": {"supervisors": {"w": judge()}}},
-            "supervisors: Input should be a valid dictionary",
+            "supervisors: must be a mapping",
         ),
         (
             {"supervisors": {"w": judge()}, "input": {"supervisors": {"w": judge(model="other")}}},

@@ -1,0 +1,42 @@
+"""What another parser could read differently, or what only the log-probabilities spell, does not leave unjudged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from proxy.line import parse_reply
+from proxy.wire.chat import choice_segments
+from proxy.wire.chat_stream import read_frame
+from proxy.wire.errors import RequestError
+from proxy.wire.sse import Frame
+
+TWICE = b'{"choices":[{"index":0,"delta":{"content":"violet umbrella","content":"ok"}}]}'
+
+
+def test_a_reply_with_a_key_given_twice_is_a_failed_reply() -> None:  # W-02
+    with pytest.raises(RequestError):
+        parse_reply(TWICE)
+    assert parse_reply(b'{"choices":[{"a\\u003a":":"}]}') == {"choices": [{"a:": ":"}]}
+
+
+def test_a_frame_with_a_key_given_twice_is_no_frame() -> None:  # W-02
+    with pytest.raises(ValueError, match="given twice"):
+        read_frame(Frame(b"data: " + TWICE + b"\n\n", TWICE), lambda *_: pytest.fail("it was read"))
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "judged"),
+    [
+        ({"content": [{"token": "o"}, {"token": "k"}]}, ["ok"]),
+        ({"content": [{"token": "violet "}, {"token": "umbrella"}]}, ["ok", "violet umbrella"]),
+        ({"refusal": [{"token": "violet umbrella"}]}, ["ok", "violet umbrella"]),
+        ({"zz": "violet umbrella"}, ["ok", "violet umbrella"]),
+        ("violet umbrella", ["ok", "violet umbrella"]),
+        (None, ["ok"]),
+    ],
+)
+def test_tokens_that_spell_anything_else_are_judged(logprobs: Any, judged: list[str]) -> None:  # G-06
+    choice = {"index": 0, "message": {"role": "assistant", "content": "ok"}, "logprobs": logprobs}
+    assert [segment.text for segment in choice_segments(choice, "/choices/0", 0, 1)] == judged
