@@ -494,11 +494,11 @@ def test_a_finding_at_the_end_of_a_growing_text_waits_for_the_next_character() -
             "patterns.0.max_match_chars",
             "greater than 0",
         ),
-        ({"keywords": ["x"], "keyword": ["y"]}, "keyword", "Extra inputs"),
+        ({"keywords": ["x"], "keyword": ["y"]}, "keyword", "unknown setting"),
         ({"keywords": ["x"], "variants": ["rot14"]}, "variants.0", "Input should be 'raw'"),
         ({"keywords": ["x"], "turns": "last"}, "turns", "'last_user'"),
         ({"keywords": ["x"], "scopes": []}, "scopes", "at least 1"),
-        ({"keywords": "violet"}, "keywords", "valid tuple"),
+        ({"keywords": "violet"}, "keywords", "must be a list"),
     ],
 )
 def test_bad_options_say_where_and_what(options: dict[str, object], path: str, message: str) -> None:

@@ -313,7 +313,7 @@ def test_a_config_entry_builds_the_whole_tree_and_errors_carry_the_path() -> Non
     del steps[0]["supervisor"]["model"]
     with pytest.raises(ValidationError) as caught:
         Vote.model_validate(entry)
-    assert flatten_errors(caught.value) == [("members.b.steps.0.supervisor.model", "Field required")]
+    assert flatten_errors(caught.value) == [("members.b.steps.0.supervisor.model", "this setting is required")]
 
 
 def test_a_dump_loads_again() -> None:
