@@ -48,7 +48,7 @@ def read_frame(frame: Frame) -> Chunk:
         return Chunk(frame.raw)
     parsed: object = orjson.loads(frame.data)
     if not isinstance(parsed, dict) or hides_a_key(frame.data, cast("object", parsed)):
-        msg = f"an event holds {type(parsed).__name__}, not an object with every key once"
+        msg = "an event is no object, or holds one with a key given twice"
         raise ValueError(msg)
     body = cast("dict[str, Any]", parsed)
     event = body.get("type")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from proxy.line import parse_reply
+from proxy.wire.adapter import Chunk
 from proxy.wire.chat import choice_segments
 from proxy.wire.chat_stream import read_frame
 from proxy.wire.errors import RequestError
@@ -21,9 +23,13 @@ def test_a_reply_with_a_key_given_twice_is_a_failed_reply() -> None:  # W-02
     assert parse_reply(b'{"choices":[{"a\\u003a":":"}]}') == {"choices": [{"a:": ":"}]}
 
 
+def refuse(raw: bytes, body: dict[str, Any], value: object, usage: Mapping[str, Any] | None) -> Chunk:
+    pytest.fail("the frame was read")
+
+
 def test_a_frame_with_a_key_given_twice_is_no_frame() -> None:  # W-02
     with pytest.raises(ValueError, match="given twice"):
-        read_frame(Frame(b"data: " + TWICE + b"\n\n", TWICE), lambda *_: pytest.fail("it was read"))
+        read_frame(Frame(b"data: " + TWICE + b"\n\n", TWICE), refuse)
 
 
 @pytest.mark.parametrize(
