@@ -25,7 +25,8 @@ from evals.journal import JsonObject, sha256_json
 from evals.serving import serve
 from evals.statistics.jsonable import Json
 from proxy.app import create_app
-from proxy.config import Config, KeyConfig, UpstreamConfig, parse_config
+from proxy.config import Config, KeyConfig, parse_config
+from proxy.declared import UpstreamConfig
 from proxy.local import LocalSettings, find_weights, start_local
 from proxy.plan import Plan, Planner, Request, StagePlan
 from proxy.policy import Policy, ScopePolicy, StagePolicy, UnknownPolicy

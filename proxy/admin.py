@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib.metadata import version as package_version
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import orjson
 from fastapi import FastAPI, Query, Request, Response
@@ -87,7 +87,10 @@ async def _on_validation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for this type only
     first: dict[str, Any] = dict(error.errors()[0])
     where = ".".join(str(part) for part in first["loc"][1:])
-    refused = RequestError(400, "invalid_value", f"{where}: {first['msg']}.", param=where)
+    message = f"{where}: {first['msg']}."
+    if first["type"] == "extra_forbidden":
+        message = f"Unknown filter {where[:64]!r}; known are: {', '.join(FILTERS)}."
+    refused = RequestError(400, "invalid_value", message, param=where)
     return await _on_request_error(request, refused)
 
 
@@ -269,6 +272,10 @@ class DecisionQuery(BaseModel):
     model: str | None = None
     limit: int = Field(default=100, ge=1, le=1000)
     after: str | None = None
+
+
+FILTERS: Final = tuple([field.alias or name for name, field in DecisionQuery.model_fields.items()])
+"""Names of the filters as they are written in a query."""
 
 
 def _add_decisions(app: FastAPI, gateway: Gateway) -> None:

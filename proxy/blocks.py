@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from proxy.call import Call
@@ -11,7 +12,11 @@ from proxy.wire.errors import RequestError
 from supervisors.types import Cause, Stage
 
 _BROKEN = frozenset({Cause.ERROR, Cause.TIMEOUT, Cause.UNPARSABLE})
-_NOT_JUDGED = frozenset({Cause.OVER_LIMIT, Cause.UNSUPPORTED})
+_JUDGED: Mapping[Stage, str] = {"input": "request", "output": "reply"}
+_WHY: Mapping[Cause, str] = {
+    Cause.OVER_LIMIT: "it is longer than a supervisor reads",
+    Cause.UNSUPPORTED: "it is of a kind, such as an image or a file, that a supervisor cannot read",
+}
 
 
 def is_failure(reason: Reason | None, cause: Cause | None) -> bool:
@@ -38,7 +43,6 @@ def block_error(
     }
     if expose == "full":
         shown["categories"] = list(categories)
-    message = notice_text(call)
     param = call.adapter.param if stage == "input" else None
     if is_failure(reason, cause):
         return RequestError(
@@ -48,8 +52,11 @@ def block_error(
             headers={"retry-after": "1"},
             guardrail=shown,
         )
-    code = "content_not_judged" if reason == "unknown" and cause in _NOT_JUDGED else "content_filter"
-    return RequestError(400, code, message, param=param, guardrail=shown)
+    why = _WHY.get(cause) if reason == "unknown" and cause is not None else None
+    if why is not None:
+        message = f"Part of the {_JUDGED[stage]} could not be judged, because {why}; nothing was let through."
+        return RequestError(400, "content_not_judged", message, param=param, guardrail=shown)
+    return RequestError(400, "content_filter", notice_text(call), param=param, guardrail=shown)
 
 
 def notice_text(call: Call) -> str:

@@ -9,7 +9,8 @@ from fnmatch import fnmatchcase
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
-from proxy.config import Config, UpstreamConfig
+from proxy.config import Config
+from proxy.declared import UpstreamConfig
 from proxy.plan import OPAQUE, UNSEEN, Request, matches
 from proxy.policy import Policy, StagePolicy
 from proxy.wire.adapter import EMBEDDINGS_ROUTE, INPUT_ONLY, MODERATIONS_ROUTE

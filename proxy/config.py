@@ -5,26 +5,24 @@ This is the only module of the proxy that reads the environment, and it reads on
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, cast
 
 import orjson
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from proxy.declared import ModerationsConfig, UnguardedRoute
+from proxy.declared import LocalUpstreamConfig, ModelConfig, ModerationsConfig, UnguardedRoute, UpstreamConfig
 from proxy.expand import expand_short_form, inline_references
 from proxy.policy import Policy
+from proxy.reading import read_tree
 from proxy.wire.moderation_field import FieldMode
 from proxy.wire.moderations import DEFAULT_ALIAS
-from proxy.wire.segments import as_list
+from proxy.wire.segments import as_list, as_object
 from supervisors.errors import ConfigError, MissingError
 from supervisors.nesting import walk
 from supervisors.plugins import SupervisorEntry, flatten_errors
@@ -44,53 +42,6 @@ class ServerConfig(BaseModel):
     allowed_hosts: tuple[str, ...] = ()
     drain_grace_s: float = Field(default=5.0, ge=0)
     drain_timeout_s: float = Field(default=120.0, ge=0)
-
-
-class UpstreamConfig(BaseModel):
-    """A model server that speaks OpenAI's protocol, or a vendor reached through litellm."""
-
-    model_config = _STRICT
-
-    use: Literal["http"] = "http"
-    base_url: str | None = None
-    api_key: Secret | None = None
-    vendor: str = "openai"
-    proxy: Secret | None = None
-    connect_timeout_s: float = Field(default=5.0, gt=0)
-    timeout_s: float = Field(default=600.0, gt=0)
-    idle_timeout_s: float = Field(default=120.0, gt=0)
-    retries: int = Field(default=1, ge=0, le=5)
-    max_connections: int = Field(default=256, ge=1)
-    forward_headers: tuple[str, ...] | None = None
-    headers: dict[str, str] = {}
-    allow_link_local: bool = False
-
-
-class LocalUpstreamConfig(BaseModel):
-    """The local model of the `local` extra, served by a child process."""
-
-    model_config = _STRICT
-
-    use: Literal["local"]
-    model: str = "smollm2"
-    path: Path | None = None
-    n_ctx: int = Field(default=4096, ge=256)
-    slots: int = Field(default=2, ge=1, le=16)
-    threads: int = Field(default=1, ge=1)
-    timeout_s: float = Field(default=600.0, gt=0)
-    idle_timeout_s: float = Field(default=120.0, gt=0)
-
-
-class ModelConfig(BaseModel):
-    """A model name callers may use.
-
-    The name ``*`` accepts every name; metrics then show undeclared names as ``other``.
-    """
-
-    model_config = _STRICT
-
-    upstream: str
-    model: str | None = None
 
 
 class KeyConfig(BaseModel):
@@ -187,18 +138,9 @@ class Config(BaseModel):
         if not self.upstreams:
             msg = "at least one upstream is needed, for example upstreams: {main: {base_url: http://127.0.0.1:8000/v1}}"
             raise ValueError(msg)
-        problems = [
-            f"models.{name}.upstream: unknown upstream {model.upstream!r}; known: {_names(self.upstreams)}"
-            for name, model in self.models.items()
-            if model.upstream not in self.upstreams
-        ]
-        problems += [
-            f"policies.{name}.{place}: unknown supervisor {supervisor!r}; known: {_names(self.supervisors)}"
-            for name, policy in self.policies.items()
-            for place, names in policy.named()
-            for supervisor in names
-            if supervisor not in self.supervisors
-        ]
+        named = [(name, *place) for name, policy in self.policies.items() for place in policy.named()]
+        models = {name: model.upstream for name, model in self.models.items()}
+        problems = unknown_names(self.upstreams, models, self.supervisors, named)
         if problems:
             raise ValueError("\n".join(problems))
         return self
@@ -220,8 +162,35 @@ def _with_kind(entry: Any) -> Any:
     return {"use": "http", **cast("dict[str, Any]", entry)} if isinstance(entry, dict) else entry
 
 
-def _names(mapping: Mapping[str, object]) -> str:
-    return ", ".join(sorted(mapping)) or "none"
+def _names(names: Collection[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
+
+
+def unknown_names(
+    upstreams: Collection[str],
+    models: Mapping[str, object],
+    supervisors: Collection[str],
+    named: Iterable[tuple[str, str, Sequence[object]]],
+) -> list[str]:
+    """Return one line for every name that is used and not defined.
+
+    Args:
+        upstreams: defined ones.
+        models: upstream by model.
+        supervisors: defined ones.
+        named: policy, place in it, and the supervisors it names there.
+    """
+    problems = [
+        f"models.{name}.upstream: unknown upstream {upstream!r}; known: {_names(upstreams)}"
+        for name, upstream in models.items()
+        if isinstance(upstream, str) and upstream not in upstreams
+    ]
+    return problems + [
+        f"policies.{name}.{place}: unknown supervisor {supervisor!r}; known: {_names(supervisors)}"
+        for name, place, names in named
+        for supervisor in names
+        if isinstance(supervisor, str) and supervisor not in supervisors
+    ]
 
 
 def config_version(config: Config) -> str:
@@ -241,6 +210,29 @@ _KIND: Final = re.compile(r"^(upstreams\.[^.]+)\.(?:http|local)(?=\.|$)")
 """The kind of an upstream stands in the path of its errors, but not in the file."""
 
 
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What is known of a config file.
+
+    Args:
+        config: the config, with stand-ins for missing secrets; None when it is wrong.
+        problems: one line for every wrong setting.
+        missing: one line for every secret that is not there.
+    """
+
+    config: Config | None
+    problems: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    def require(self) -> Config:
+        """Return the config of a file without problems; raises `ConfigError` with all of them."""
+        if self.problems or self.config is None:
+            raise ConfigError("\n".join((*self.problems, *self.missing)))
+        if self.missing:
+            raise MissingError("\n".join(self.missing))
+        return self.config
+
+
 def load_config(path: Path, environ: Mapping[str, str] | None = None) -> Config:
     """Read, resolve and validate one file.
 
@@ -251,6 +243,11 @@ def load_config(path: Path, environ: Mapping[str, str] | None = None) -> Config:
     Raises:
         ConfigError: one line a problem, each with the path of the setting.
     """
+    return examine_config(path, environ).require()
+
+
+def examine_config(path: Path, environ: Mapping[str, str] | None = None) -> Examined:
+    """Do as `load_config`, but return what is wrong; only a file that cannot be read at all raises `ConfigError`."""
     try:
         text = path.read_text("utf-8-sig")
     except OSError as error:
@@ -259,52 +256,41 @@ def load_config(path: Path, environ: Mapping[str, str] | None = None) -> Config:
     except UnicodeDecodeError as error:
         msg = f"{path} is not UTF-8: byte {error.start} cannot be read"
         raise ConfigError(msg) from error
-    return parse_config(text, environ, path.parent)
+    return _examine(read_tree(text, str(path)), environ, path.parent)
 
 
 def parse_config(text: str, environ: Mapping[str, str] | None = None, folder: Path = Path()) -> Config:
     """Validate the text of a config file; see `load_config`."""
-    raw = _read_text(text)
-    if not isinstance(raw, dict):
-        msg = "the file must hold a mapping with at least 'upstreams'"
-        raise ConfigError(msg)
-    tree = cast("dict[str, Any]", raw)
+    return _examine(read_tree(text, "the config"), environ, folder).require()
+
+
+def _examine(tree: dict[str, Any], environ: Mapping[str, str] | None, folder: Path) -> Examined:
     expand_short_form(tree)
     inline_references(tree)
     source = _Source(os.environ if environ is None else environ, folder, [])  # noqa: TID251 - the one reader
     resolved = source.resolve(tree, "")
-    if source.missing:
-        raise MissingError("\n".join(source.missing))
+    missing = tuple(source.missing)
     try:
-        return Config.model_validate(resolved)
+        return Examined(Config.model_validate(resolved), (), missing)
     except ValidationError as error:
         found = [(_KIND.sub(r"\1", where), message) for where, message in flatten_errors(error)]
-        problems = [f"{where}: {message}" if where else message for where, message in found]
-        raise ConfigError("\n".join(problems)) from error
+    problems = [f"{where}: {message}" if where else message for where, message in found]
+    lines = [line for problem in problems for line in problem.splitlines()]
+    lines += [line for line in _unknown_in(tree) if line not in lines]  # pydantic stops before them
+    return Examined(None, tuple(lines), missing)
 
 
-def _read_text(text: str) -> object:
-    if text.lstrip().startswith("{"):
-        try:
-            parsed: object = json.loads(text, object_pairs_hook=_refuse_repeats)
-        except json.JSONDecodeError:
-            pass  # YAML may begin with a brace too
-        else:
-            return parsed
-    try:
-        return yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a SafeLoader that also refuses duplicates
-    except yaml.YAMLError as error:
-        msg = f"not valid YAML: {' '.join(str(error).split())}"
-        raise ConfigError(msg) from error
-
-
-def _refuse_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        repeated = next(key for key, count in Counter([key for key, _ in pairs]).items() if count > 1)
-        msg = f"not valid: the key {repeated!r} occurs twice"
-        raise ConfigError(msg)
-    return found
+def _unknown_in(tree: Mapping[str, Any]) -> list[str]:
+    """Return the names used and not defined in a tree that has other problems too."""
+    parts = {part: as_object(tree.get(part, {})) for part in ("upstreams", "models", "supervisors", "policies")}
+    upstreams, models, supervisors, policies = (part if part is not None else {} for part in parts.values())
+    named: list[tuple[str, str, Sequence[object]]] = []
+    for name, policy in policies.items():
+        for stage in ("input", "output"):
+            settings = as_object((as_object(policy) or {}).get(stage)) or {}
+            named += [(name, f"{stage}.{how}", as_list(settings.get(how)) or ()) for how in ("forced", "optional")]
+    wanted = {name: (as_object(model) or {}).get("upstream") for name, model in models.items()}
+    return unknown_names(upstreams, wanted, supervisors, named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,40 +316,25 @@ class _Source:
                 return self._read_file(name, path)
         return {key: self.resolve(item, f"{path}.{key}" if path else str(key)) for key, item in mapping.items()}
 
-    def _read_env(self, name: str, path: str) -> Secret | None:
+    def _read_env(self, name: str, path: str) -> Secret:
         if not self.environ.get(name):
             self.missing.append(f"{path}: the environment variable {name} is not set")
-            return None
+            return _stand_in(f"env:{name}")
         return Secret(f"env:{name}", self.environ[name])
 
-    def _read_file(self, name: str, path: str) -> Secret | None:
+    def _read_file(self, name: str, path: str) -> Secret:
         try:
             text = (self.folder / name).read_text("utf-8").strip()
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or "it is not a text file"
             self.missing.append(f"{path}: cannot read the secret file {name}: {reason}")
-            return None
+            return _stand_in(f"file:{name}")
         if not text:
             self.missing.append(f"{path}: the secret file {name} is empty")
+            return _stand_in(f"file:{name}")
         return Secret(f"file:{name}", text)
 
 
-class _StrictLoader(yaml.SafeLoader):
-    """A safe loader that refuses duplicate keys."""
-
-
-def _construct_mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
-    construct: Any = cast("Any", loader).construct_object  # PyYAML has no types for it
-    mapping: dict[Any, Any] = {}
-    for key_node, value_node in node.value:
-        key: Any = construct(key_node, deep=True)
-        if not isinstance(key, Hashable):
-            raise yaml.MarkedYAMLError(problem="a key must be a word", problem_mark=key_node.start_mark)
-        if key in mapping:
-            problem = f"the key {key!r} occurs twice"
-            raise yaml.MarkedYAMLError(problem=problem, problem_mark=key_node.start_mark)
-        mapping[key] = construct(value_node, deep=True)
-    return mapping
-
-
-_StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _construct_mapping)
+def _stand_in(reference: str) -> Secret:
+    """Return a secret that nobody has, so that the rest of the file can be checked; it is never served with."""
+    return Secret(reference, f"missing {sha256(reference.encode()).hexdigest()}")

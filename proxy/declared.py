@@ -1,15 +1,65 @@
-"""Config entries of the routes beside chat: the model names of the moderation façade, and routes passed on unjudged."""
+"""Config entries of what the proxy leads to: model servers, models, the moderation façade, unguarded routes."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from supervisors.secret import Secret
+
 _STRICT = ConfigDict(frozen=True, extra="forbid")
 _PART: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._:~-]{1,256}\Z")
 """What may stand for a part in braces: never a dot segment, a slash or an escape."""
+
+
+class UpstreamConfig(BaseModel):
+    """A model server that speaks OpenAI's protocol, or a vendor reached through litellm."""
+
+    model_config = _STRICT
+
+    use: Literal["http"] = "http"
+    base_url: str | None = None
+    api_key: Secret | None = None
+    vendor: str = "openai"
+    proxy: Secret | None = None
+    connect_timeout_s: float = Field(default=5.0, gt=0)
+    timeout_s: float = Field(default=600.0, gt=0)
+    idle_timeout_s: float = Field(default=120.0, gt=0)
+    retries: int = Field(default=1, ge=0, le=5)
+    max_connections: int = Field(default=256, ge=1)
+    forward_headers: tuple[str, ...] | None = None
+    headers: dict[str, str] = {}
+    allow_link_local: bool = False
+
+
+class LocalUpstreamConfig(BaseModel):
+    """The local model of the `local` extra, served by a child process."""
+
+    model_config = _STRICT
+
+    use: Literal["local"]
+    model: str = "smollm2"
+    path: Path | None = None
+    n_ctx: int = Field(default=4096, ge=256)
+    slots: int = Field(default=2, ge=1, le=16)
+    threads: int = Field(default=1, ge=1)
+    timeout_s: float = Field(default=600.0, gt=0)
+    idle_timeout_s: float = Field(default=120.0, gt=0)
+
+
+class ModelConfig(BaseModel):
+    """A model name callers may use.
+
+    The name ``*`` accepts every name; metrics then show undeclared names as ``other``.
+    """
+
+    model_config = _STRICT
+
+    upstream: str
+    model: str | None = None
 
 
 class ModerationsConfig(BaseModel):

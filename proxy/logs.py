@@ -6,13 +6,17 @@ import json
 import logging
 import sys
 import time
-from typing import Any, Final
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any, Final, cast
 
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message", "taskName"}
 _QUIET: Final = ("litellm", "LiteLLM", "httpx", "httpcore", "uvicorn.access", "asyncio")
 _OWN: Final = frozenset({"proxy", "supervisors", "evals", "uvicorn"})
 """Loggers whose messages are constant; the rest of what they say is in fields."""
 _LONGEST: Final = 200
+_MOST: Final = 20
+"""Entries of a list or an object that are shown."""
 
 
 class JsonFormatter(logging.Formatter):
@@ -28,11 +32,25 @@ class JsonFormatter(logging.Formatter):
         }
         for key, value in vars(record).items():
             if key not in _STANDARD:
-                line[key] = value if isinstance(value, int | None) else str(value)[:_LONGEST]
+                line[key] = _plain(value)
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = record.exc_info[0].__name__
             line["at"] = _where(record)
         return json.dumps(line, separators=(",", ":"))
+
+
+def _plain(value: object) -> object:
+    """Return a field's value as JSON: numbers and small objects as they are, anything else as text."""
+    if isinstance(value, float):
+        return value if isfinite(value) else str(value)
+    if isinstance(value, int | None):
+        return value
+    if isinstance(value, dict):
+        entries = list(cast("dict[object, object]", value).items())[:_MOST]
+        return {str(key)[:_LONGEST]: _plain(item) for key, item in entries}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in cast("Sequence[object]", value)[:_MOST]]
+    return str(value)[:_LONGEST]
 
 
 def _message(record: logging.LogRecord) -> str:

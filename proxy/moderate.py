@@ -32,6 +32,15 @@ def find_alias(model: object, aliases: Mapping[str, str]) -> str | None:
     return alias if isinstance(alias, str) and alias in aliases else None
 
 
+def _unknown_alias(aliases: Mapping[str, str]) -> str:
+    if aliases:
+        return f"Unknown moderation model; known are: {', '.join(sorted(aliases))}."
+    return (
+        "This proxy serves no moderation model: its config has no policy named 'default', and no moderations.aliases "
+        "that name another policy."
+    )
+
+
 def merge_texts(plan: Plan, results: Sequence[StageResult]) -> StageResult:
     """Fold the results of several texts into that of the request: a record has one verdict a supervisor (O-11)."""
     if len(results) == 1:
@@ -82,8 +91,7 @@ class Moderating:
         aliases = runtime.config.moderation_aliases()
         alias = find_alias(body.get("model"), aliases)
         if alias is None:
-            msg = f"Unknown moderation model; known are: {', '.join(sorted(aliases)) or 'none'}."
-            raise RequestError(404, "model_not_found", msg, param="model")
+            raise RequestError(404, "model_not_found", _unknown_alias(aliases), param="model")
         call = Call(
             id=arrival.id,
             request_id=arrival.request_id,

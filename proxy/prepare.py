@@ -9,10 +9,11 @@ from os import getpid
 from random import Random
 from secrets import token_bytes, token_hex
 from time import perf_counter
-from typing import Any
+from typing import Any, Final
 
 from proxy.call import BOTH_STAGES, Call
-from proxy.config import LimitsConfig, ModelConfig
+from proxy.config import LimitsConfig
+from proxy.declared import ModelConfig
 from proxy.inline import tighten_plan
 from proxy.keys import Caller
 from proxy.plan import Plan, Planner, Request
@@ -20,6 +21,11 @@ from proxy.wire.adapter import INPUT_ONLY, Adapter
 from proxy.wire.body import refuse_forbidden, take_bool, take_guardrails
 from proxy.wire.errors import RequestError, invalid, unsupported
 from proxy.wire.moderation_field import FIELD_ROUTES, FieldAsk, FieldSettings, take_field
+
+_TOKEN_COUNTS: Final = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
+_NUMBERS: Final = _TOKEN_COUNTS | {"temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", "seed"}
+"""Fields that are numbers on every route that has them; a word there is the caller's mistake, not content."""
+_WORDS: Final[Mapping[type, str]] = {str: "a text", bool: "true or false", list: "a list", dict: "an object"}
 
 
 def new_id() -> str:
@@ -166,12 +172,23 @@ def check_caps(body: Mapping[str, Any], adapter: Adapter, limits: LimitsConfig) 
     count = adapter.choice_count(body)
     if count > limits.max_choices:
         raise invalid(f"The request asks for {count} choices; at most {limits.max_choices} are allowed.", "n")
-    if limits.max_tokens is None:
+    for name, wanted in body.items():
+        if name in _NUMBERS and wanted is not None:
+            _check_number(name, wanted, limits.max_tokens)
+
+
+def _check_number(name: str, value: object, max_tokens: int | None) -> None:
+    """Raise 400 for what is no number, and for a number of tokens that is none or too large."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise invalid(f"{name!r} must be a number, not {_WORDS.get(type(value), 'null')}.", name)
+    if name not in _TOKEN_COUNTS:
         return
-    for name in ("max_tokens", "max_completion_tokens", "max_output_tokens"):
-        wanted = body.get(name)
-        if isinstance(wanted, int) and wanted > limits.max_tokens:
-            raise invalid(f"{name!r} is {wanted}; at most {limits.max_tokens} tokens are allowed.", name)
+    if not isinstance(value, int):
+        raise invalid(f"{name!r} must be a whole number of tokens, not {value!r}.", name)
+    if value < 0 and (value != -1 or max_tokens is not None):  # to llama servers -1 is "no limit"
+        raise invalid(f"{name!r} is {value}; it must be a positive number of tokens.", name)
+    if max_tokens is not None and value > max_tokens:
+        raise invalid(f"{name!r} is {value}; at most {max_tokens} tokens are allowed.", name)
 
 
 def read_task(headers: Mapping[str, str], tasks: Sequence[str]) -> str | None:

@@ -11,7 +11,8 @@ from typing import Any, cast
 
 from proxy.call import Call
 from proxy.checks import check_config
-from proxy.config import Config, LocalUpstreamConfig, UpstreamConfig, config_version
+from proxy.config import Config, config_version
+from proxy.declared import LocalUpstreamConfig, UpstreamConfig
 from proxy.keeping import Keeper
 from proxy.keys import Keyring
 from proxy.local import LocalSettings, start_local
@@ -159,6 +160,7 @@ async def _address(
             idle_s=settings.idle_timeout_s,
             timeout_s=settings.timeout_s,
             max_reply_bytes=max_reply,
+            lacks=("/embeddings",),
         )
     try:
         return UpstreamSettings(

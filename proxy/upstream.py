@@ -59,6 +59,7 @@ class UpstreamSettings:
         max_reply_bytes: largest whole reply.
         proxy: ``http://[user:password@]host:port``, or None.
         allow_link_local: permit link-local and metadata addresses (X-03).
+        lacks: routes below the base URL that the server does not have; a request for one is a 404 without a call.
 
     Raises:
         ConfigError: a value that cannot be right; `path` is the name of the setting.
@@ -77,6 +78,7 @@ class UpstreamSettings:
     max_reply_bytes: int = 64 * 2**20
     proxy: str | None = field(default=None, repr=False)
     allow_link_local: bool = False
+    lacks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.base_url is None and self.vendor == "openai":
@@ -179,6 +181,8 @@ class Upstream:
             UpstreamError: no usable reply; status, code and message are what the caller may see.
         """
         until = self._until(timeout_s)
+        if path in self._settings.lacks:
+            raise _no_route()
         if self._uses_litellm(path):
             plain = await self._complete_with_vendor(self._vendor_call(path, body, until))
             return UpstreamReply(200, (("content-type", "application/json"),), orjson.dumps(plain))
@@ -310,8 +314,7 @@ class Upstream:
     def _vendor_call(self, path: str, body: bytes, until: float) -> VendorCall:
         route = _VENDOR_ROUTES.get(path)
         if route is None:
-            msg = "this model is not available on this route"
-            raise UpstreamError(msg, status=404, code="unknown_route", kind="protocol")
+            raise _no_route()
         fields = cast("dict[str, Any]", orjson.loads(body))
         settings = self._settings
         model = str(fields.get("model"))
@@ -375,6 +378,11 @@ class _Chunks:
             return await anext(self._reply)
         except TransportError as error:
             raise from_transport(error) from None
+
+
+def _no_route() -> UpstreamError:
+    msg = "The model server of this model does not serve this route."
+    return UpstreamError(msg, status=404, code="unknown_route", kind="protocol")
 
 
 def _remaining(until: float) -> float:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -251,12 +252,18 @@ def _inherit(name: str, own: Mapping[str, Mapping[str, object]], seen: tuple[str
     if fields is None and used:
         mark = f"own {name}"
     elif fields is None:
-        msg = f"unknown card {name!r}; built in are {', '.join(_raw_cards())}"
-        raise ValueError(msg)
+        raise ValueError(_unknown_card(name, [*own, *_raw_cards()]))
     if fields is None or mark in seen:
         msg = f"card {name!r} is its own base: {' -> '.join([*seen, mark])}"
         raise ValueError(msg)
     return _merge(fields, own, (*seen, mark))
+
+
+def _unknown_card(name: str, known: Sequence[str]) -> str:
+    names = sorted({*known, "embedded"})  # the guard that needs no server is a card to the reader of a config
+    near = get_close_matches(name.lower(), names, 1)
+    meant = f"did you mean {near[0]!r}? " if near else ""
+    return f"unknown card {name!r}; {meant}known are {', '.join(names)}"
 
 
 def _merge(

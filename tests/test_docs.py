@@ -29,13 +29,10 @@ from proxy.config import (
     JournalConfig,
     KeyConfig,
     LimitsConfig,
-    LocalUpstreamConfig,
-    ModelConfig,
     ServerConfig,
-    UpstreamConfig,
     parse_config,
 )
-from proxy.declared import ModerationsConfig, UnguardedRoute
+from proxy.declared import LocalUpstreamConfig, ModelConfig, ModerationsConfig, UnguardedRoute, UpstreamConfig
 from proxy.gateway import Gateway
 from proxy.metrics import Metrics
 from proxy.store.rules import Labels

@@ -6,14 +6,17 @@ import argparse
 import hashlib
 import json
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
+from math import ceil
 from pathlib import Path
 from typing import cast
 
 from proxy.commands.verify import Subparsers
-from supervisors.embedded.calibrate import Threshold, ThresholdsFile, find_threshold, write_thresholds
+from supervisors.embedded.calibrate import Threshold, ThresholdsFile, find_threshold, parse_budget, write_thresholds
 from supervisors.embedded.check import compare_build
+from supervisors.embedded.evaluate import wilson_interval
 from supervisors.embedded.guard import EmbeddedGuard
 from supervisors.embedded.heldout import drop_repeats, read_calibration
 from supervisors.embedded.model import HeadName, Weights, score_text
@@ -23,6 +26,8 @@ from supervisors.embedded.train import Build, train_guard
 from supervisors.errors import ConfigError, DatasetError, GuardrailError
 from supervisors.types import Exchange, Segment
 
+_ENOUGH = 10
+"""Texts times budget from which the interval of the rate ends below twice the budget, roughly."""
 EXIT_OK = 0
 EXIT_ERROR = 1
 EXIT_USAGE = 2
@@ -144,6 +149,7 @@ def _write_files(folder: Path, contents: dict[str, bytes]) -> None:
 def _calibrate(args: argparse.Namespace) -> int:
     weights = shipped_weights()
     texts = drop_repeats(read_texts(args.benign))
+    _check_enough(len(texts), args.budget)
     logits = _score_all(weights, texts)
     digest = hashlib.sha256(args.benign.read_bytes()).hexdigest()
     wanted: list[str] = args.budget
@@ -165,8 +171,27 @@ def _calibrate(args: argparse.Namespace) -> int:
     )
     for head, budgets in found.items():
         for budget, threshold in budgets.items():
-            _say(f"{head} {budget}: z > {threshold.z:.4f} flags {threshold.flagged} of {threshold.total}")
+            _report(head, budget, threshold)
     return EXIT_OK
+
+
+def _report(head: str, budget: str, threshold: Threshold) -> None:
+    low, high = wilson_interval(threshold.flagged, threshold.total)
+    count = f"flags {threshold.flagged} of {threshold.total}"
+    _say(f"{head} {budget}: z > {threshold.z:.4f} {count}; false positive rate {low:.2%} to {high:.2%} (95 % interval)")
+    share = float(parse_budget(budget))
+    if share and high > 2 * share:
+        needed = f"{ceil(_ENOUGH / share)} texts or more would bound it"
+        _complain(f"warning: {head} {budget}: the true rate may be {high / share:.1f} x it; {needed}")
+
+
+def _check_enough(count: int, budgets: Sequence[str]) -> None:
+    """Refuse budgets that so few texts cannot tell from zero."""
+    for budget in budgets:
+        share = parse_budget(budget)
+        if share and count * share < 1:
+            msg = f"{count} distinct texts cannot measure a rate of {budget}: give at least {ceil(1 / share)}"
+            raise ConfigError(msg)
 
 
 def read_texts(path: Path) -> list[str]:

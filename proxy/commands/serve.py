@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         listener = listen(config.server.host, config.server.port)
     except OSError as error:
-        sys.stderr.write(f"cannot listen on {config.server.host}:{config.server.port}: {error.strerror}\n")
+        sys.stderr.write(f"error: cannot listen on {config.server.host}:{config.server.port}: {error.strerror}\n")
         return 4
     app = create_app(config)
     server = DrainingServer(
@@ -80,7 +80,8 @@ def run(args: argparse.Namespace) -> int:
 
 def fail(error: Exception) -> int:
     """Print one line a problem and return the exit code."""
-    sys.stderr.write(f"{error}\n")
+    for line in str(error).splitlines():
+        sys.stderr.write(f"error: {line}\n")
     return 3 if isinstance(error, MissingError | StoreError) else 2
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from proxy.checks import check_config
 from proxy.commands.verify import Subparsers
-from proxy.config import config_version, load_config
+from proxy.config import Examined, config_version, examine_config
 from supervisors.errors import ConfigError
 
 
@@ -24,15 +24,18 @@ def add_parser(commands: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print one line a finding; returns 0 when there is no error, otherwise 2."""
     try:
-        config = load_config(args.config)
+        examined = examine_config(args.config)
     except ConfigError as error:
-        for line in str(error).splitlines():
-            sys.stderr.write(f"error: {line}\n")
+        examined = Examined(None, tuple(str(error).splitlines()))
+    for line in (*examined.problems, *examined.missing):
+        sys.stderr.write(f"error: {line}\n")
+    config = examined.config
+    if config is None:
         return 2
     findings = check_config(config)
     for finding in findings:
         sys.stderr.write(f"{finding}\n")
-    if any(finding.severity == "error" for finding in findings):
+    if examined.missing or any(finding.severity == "error" for finding in findings):
         return 2
     sys.stdout.write(f"valid, version {config_version(config)[:12]}\n")
     return 0

@@ -102,6 +102,7 @@ async def test_token_arrays_are_not_judged_and_so_not_let_through(tmp_path: Path
         reply = await complete(proxy, prompt)
         error = reply.json()["error"]
         assert (reply.status_code, error["code"]) == (400, "content_not_judged")
+        assert "could not be judged" in error["message"]
         assert error["guardrail"]["cause"] == "unsupported"
         assert up.received == []
 

@@ -96,6 +96,12 @@ async def test_a_picture_that_nobody_can_judge_is_not_cleared(tmp_path: Path) ->
         assert (reply.status_code, reply.json()["error"]["code"]) == (400, "content_not_judged")
 
 
+async def test_without_a_policy_to_judge_by_the_route_says_what_is_missing(tmp_path: Path) -> None:
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, policies={})) as proxy:
+        error = (await moderate(proxy, "Ada")).json()["error"]
+        assert (error["code"], "no policy named 'default'" in error["message"]) == ("model_not_found", True)
+
+
 async def test_aliases_are_policies(tmp_path: Path) -> None:  # W-34
     policies = {"a": {"input": {"forced": ["words"]}}, "b": {"input": {"forced": ["names"]}}}
     parts: dict[str, Any] = {

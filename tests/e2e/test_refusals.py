@@ -142,3 +142,10 @@ async def test_optional_supervisors_run_when_asked_for(tmp_path: Path) -> None: 
         header = {"x-guardrail-add": "words"}
         body = {"model": "gpt", "messages": [{"role": "user", "content": CANARY}]}
         assert (await proxy.client.post("/v1/chat/completions", json=body, headers=header)).status_code == 400
+
+
+async def test_an_unknown_filter_of_decisions_names_the_known_ones(tmp_path: Path) -> None:  # W-37
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        error = (await proxy.client.get("/v1/decisions?outcome=blocked_input")).json()["error"]
+        assert (error["code"], error["param"]) == ("invalid_value", "outcome")
+        assert error["message"].endswith("known are: from, to, label, decision, supervisor, model, limit, after.")

@@ -179,6 +179,12 @@ async def test_an_upstream_that_falls_silent(tmp_path: Path) -> None:  # S-11b
         ({"max_choices": 2}, {"n": 3}, "n"),
         ({"max_tokens": 10}, {"max_tokens": 11}, "max_tokens"),
         ({"max_tokens": 10}, {"max_completion_tokens": 11}, "max_completion_tokens"),
+        ({"max_tokens": 10}, {"max_tokens": 1e9}, "max_tokens"),
+        ({"max_tokens": 10}, {"max_tokens": "1000"}, "max_tokens"),
+        ({"max_tokens": 10}, {"max_tokens": -1}, "max_tokens"),
+        ({}, {"max_tokens": -5}, "max_tokens"),
+        ({}, {"temperature": "hot"}, "temperature"),
+        ({}, {"top_p": True}, "top_p"),
         ({"max_json_depth": 5}, {"x": [[[[[[1]]]]]]}, None),
     ],
 )
@@ -186,7 +192,7 @@ async def test_caps(tmp_path: Path, limits: dict[str, int], fields: dict[str, An
     async with FakeUpstream() as up, serving(parse({**tree(up.url, tmp_path), "limits": limits})) as proxy:
         reply = await proxy.chat(**fields)
         assert (reply.status_code, reply.json()["error"]["param"]) == (400, param)
-        assert (await proxy.chat(n=1, max_tokens=10)).status_code == 200
+        assert (await proxy.chat(n=1, max_tokens=10, temperature=None, seed=1)).status_code == 200
 
 
 async def test_a_reply_beyond_the_limit_is_a_502(tmp_path: Path) -> None:

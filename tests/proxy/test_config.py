@@ -226,6 +226,31 @@ def test_every_missing_secret_is_named_and_none_is_shown(tmp_path: Path) -> None
     assert KEY not in str(caught.value)
 
 
+def test_names_settings_and_secrets_are_reported_together(tmp_path: Path) -> None:  # §2.2
+    tree = {
+        **MINIMAL,
+        "nope": 1,
+        "models": {"m": {"upstream": "x"}},
+        "keys": {"a": {"key": {"env": "GONE"}}},
+        "policies": {"p": {"input": {"forced": ["y"]}}},
+    }
+    (tmp_path / "c.json").write_text(json.dumps(tree))
+    with pytest.raises(ConfigError) as caught:
+        load_config(tmp_path / "c.json", {})
+    assert [line.split(":")[0] for line in str(caught.value).splitlines()] == [
+        "nope",
+        "models.m.upstream",
+        "policies.p.input.forced",
+        "keys.a.key",
+    ]
+
+
+def test_an_error_of_yaml_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("a: 1\n b: 2")
+    with pytest.raises(ConfigError, match=r'in ".*c\.yaml", line 2, column 3'):
+        load_config(tmp_path / "c.yaml", {})
+
+
 def test_all_unknown_names_are_reported_at_once() -> None:  # §2.2: one line a problem
     tree = {**MINIMAL, "models": {"m": {"upstream": "x"}}, "policies": {"p": {"input": {"forced": ["y", "z"]}}}}
     assert len(problem(tree).splitlines()) == 3

@@ -46,7 +46,7 @@ def test_fields_keep_their_types_and_are_cut() -> None:
         True,
         None,
         "nan",
-        "[1]",
+        [1],
     )
     assert len(shown["long"]) == 200
 
@@ -68,3 +68,8 @@ def test_an_exception_shows_its_kind_and_place_and_not_its_words() -> None:  # O
     assert shown["error"] == "ValueError"
     assert shown["at"][-1].startswith("test_logs.py:")
     assert SECRET not in json.dumps(shown)
+
+
+def test_an_object_is_json_not_pythons_words_for_it() -> None:
+    shown = render("proxy.store", "constant", previous={"boot": "b", "seq": 7, "hash": None}, seconds=0.5)
+    assert (shown["previous"], shown["seconds"]) == ({"boot": "b", "seq": 7, "hash": None}, 0.5)

@@ -63,6 +63,14 @@ async def test_validate_names_missing_variables(tmp_path: Path) -> None:
     assert ended.err == "error: upstreams.main.api_key: the environment variable UPSTREAM_KEY is not set\n"
 
 
+async def test_validate_checks_what_it_can_while_variables_are_missing(tmp_path: Path) -> None:  # §2.2
+    bad = {**GOOD, "policies": {"p": {"attach": {"models": ["gtp"]}, "input": {"forced": ["words"]}}}}
+    ended = await run_command("validate", write(tmp_path, bad))
+    assert ended.code == 2
+    assert "the environment variable UPSTREAM_KEY is not set" in ended.err
+    assert "error: policies.p.attach.models: 'gtp' matches nothing; known: gpt" in ended.err
+
+
 def request(folder: Path, **fields: Any) -> Path:
     body = {"model": "gpt", "messages": [{"role": "user", "content": "violet umbrella"}], **fields}
     return write(folder, body, "request.json")

@@ -40,6 +40,25 @@ def test_calibrate_writes_thresholds_the_guard_accepts(tmp_path: Path, capsys: p
     assert EmbeddedGuard(thresholds=out, budget="0.1").budget == "0.1"
 
 
+def test_calibrate_says_how_little_a_few_texts_prove(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    benign, out = tmp_path / "b.txt", tmp_path / "t.json"
+    benign.write_text("".join(f"Please water rose number {number}.\n" for number in range(20)))
+    assert run("calibrate", "--benign", str(benign), "--budget", "0.05", "--out", str(out)) == 0
+    shown = capsys.readouterr()
+    assert "flags 1 of 20; false positive rate 0.89% to 23.61% (95 % interval)" in shown.out
+    assert "warning: harm 0.05: the true rate may be 4.7 x it; 200 texts or more would bound it" in shown.err
+
+
+def test_calibrate_refuses_a_budget_that_the_texts_cannot_measure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    benign, out = tmp_path / "b.txt", tmp_path / "t.json"
+    benign.write_text("Water the roses.\nFeed the cat.\nBake a bread.\n")
+    assert run("calibrate", "--benign", str(benign), "--budget", "0.01", "--out", str(out)) == 2
+    assert "3 distinct texts cannot measure a rate of 0.01: give at least 100" in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_calibrate_reads_json_lines(tmp_path: Path) -> None:
     benign = tmp_path / "b.jsonl"
     benign.write_text('{"prompt": "Water the roses."}\n{"text": "Feed the cat."}\n')

@@ -73,7 +73,10 @@ async def test_a_taken_port_is_exit_code_4(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         path = write(tmp_path, config("http://127.0.0.1:1/v1", tmp_path))
         ended = await run_command("serve", "--config", path, "--port", str(port))
-    assert (ended.code, ended.err.splitlines()[-1]) == (4, f"cannot listen on 127.0.0.1:{port}: Address already in use")
+    assert (ended.code, ended.err.splitlines()[-1]) == (
+        4,
+        f"error: cannot listen on 127.0.0.1:{port}: Address already in use",
+    )
 
 
 async def test_a_drain_ends_what_runs_and_flushes_records(tmp_path: Path) -> None:  # O-09, R-09
