@@ -42,6 +42,7 @@ class Call:
         stages: stages that are judged at all; a check may ask for one only.
         moderation: what the caller asked for in the `moderation` field.
         unseen_history: the model sees older content that lives at the provider only.
+        hide_usage: the proxy asked for the usage of the stream, the caller did not.
     """
 
     id: str
@@ -63,6 +64,7 @@ class Call:
     stages: tuple[Stage, ...] = BOTH_STAGES
     moderation: FieldAsk | None = None
     unseen_history: bool = False
+    hide_usage: bool = False
 
     @property
     def output(self) -> StagePlan:

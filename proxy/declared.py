@@ -33,6 +33,7 @@ class UpstreamConfig(BaseModel):
     forward_headers: tuple[str, ...] | None = None
     headers: dict[str, str] = {}
     allow_link_local: bool = False
+    stream_usage: bool = False
 
 
 class LocalUpstreamConfig(BaseModel):

@@ -29,6 +29,7 @@ from proxy.wire.adapter import Frames
 from proxy.wire.body import hides_a_key
 from proxy.wire.errors import RequestError
 from proxy.wire.segments import next_turn
+from proxy.wire.usage import HiddenUsage
 from supervisors.ask import is_local
 from supervisors.errors import StoreError, UpstreamError
 from supervisors.types import Exchange, Segment, Stage, Supervisor
@@ -235,7 +236,8 @@ class Line:
     async def _relay(self, model: Model, raw: bytes) -> None:
         call, progress = self._call, self._progress
         head = call.adapter.new_head(call.id, int(call.started), call.model)
-        frames = self._frames = call.adapter.open_frames(head, call.body)
+        frames = call.adapter.open_frames(head, call.body)
+        self._frames = frames = HiddenUsage(frames) if call.hide_usage else frames
         closing = None if call.moderation is None else partial(frame_answer, call, progress, frames)
         judging = Judging(call.output, self._open, self._settings.expose, closing)
         relay = Relay(call, progress, judging, frames, self)

@@ -21,6 +21,7 @@ from proxy.wire.adapter import INPUT_ONLY, Adapter
 from proxy.wire.body import refuse_forbidden, take_bool, take_guardrails
 from proxy.wire.errors import RequestError, invalid, unsupported
 from proxy.wire.moderation_field import FIELD_ROUTES, FieldAsk, FieldSettings, take_field
+from proxy.wire.usage import USAGE_ROUTES, ask_usage
 
 _TOKEN_COUNTS: Final = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
 _NUMBERS: Final = _TOKEN_COUNTS | {"temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", "seed"}
@@ -82,6 +83,7 @@ class Catalogue:
         tasks: words that `x-guardrail-task` may carry.
         version: config version.
         moderation: how the `moderation` field is treated.
+        ask_usage: upstreams that are asked for the usage of every stream (W-04).
     """
 
     models: Mapping[str, ModelConfig]
@@ -90,6 +92,7 @@ class Catalogue:
     tasks: Sequence[str]
     version: str
     moderation: FieldSettings = field(default_factory=FieldSettings)
+    ask_usage: frozenset[str] = frozenset()
 
 
 def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue, size_bytes: int = 0) -> Call:
@@ -115,6 +118,9 @@ def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue, size_b
             plan = tighten_plan(plan, moderation)
     if served.model is not None:
         body["model"] = served.model
+    hide_usage = stream and served.upstream in catalogue.ask_usage and arrival.adapter.route in USAGE_ROUTES
+    if hide_usage:
+        hide_usage = ask_usage(body)
     return Call(
         id=arrival.id,
         request_id=arrival.request_id,
@@ -134,6 +140,7 @@ def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue, size_b
         size_bytes=size_bytes,
         stages=("input",) if input_only else BOTH_STAGES,
         moderation=moderation,
+        hide_usage=hide_usage,
     )
 
 

@@ -99,6 +99,11 @@ def speaks_messages(settings: UpstreamConfig | LocalUpstreamConfig) -> bool:
     return isinstance(settings, UpstreamConfig) and settings.vendor == "anthropic" and settings.base_url is not None
 
 
+def tells_usage(settings: UpstreamConfig | LocalUpstreamConfig) -> bool:
+    """Say whether an upstream is asked for the usage of every stream; the local model is known to tell it."""
+    return isinstance(settings, LocalUpstreamConfig) or settings.stream_usage
+
+
 @asynccontextmanager
 async def open_runtime(config: Config, journal: Journal, metrics: Metrics) -> AsyncGenerator[Runtime]:
     """Build clients, warm supervisors, archive the config, and close everything at the end.
@@ -129,7 +134,8 @@ async def open_runtime(config: Config, journal: Journal, metrics: Metrics) -> As
         line_settings = Settings(config.expose, config.limits.request_timeout_s, opener)
         planner = Planner(config.policies, config.supervisors)
         field = FieldSettings(config.moderation_field, config.moderation_aliases())
-        catalogue = Catalogue(config.served_models(), planner, config.limits, config.tasks, version, field)
+        asked = frozenset([name for name, upstream in config.upstreams.items() if tells_usage(upstream)])
+        catalogue = Catalogue(config.served_models(), planner, config.limits, config.tasks, version, field, asked)
         pipeline = Pipeline(line_settings, sinks)
         keyring = Keyring(config.keys)
         yield Runtime(config, version, keyring, catalogue, models, pipeline, sinks, chat, opener)
