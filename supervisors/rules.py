@@ -10,6 +10,7 @@ from typing import ClassVar, Literal, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from supervisors.injection import injection_patterns
 from supervisors.keywords import prepare_keywords
 from supervisors.patterns import Pattern, compile_regex
 from supervisors.pii import pii_patterns
@@ -32,7 +33,11 @@ from supervisors.types import (
 )
 from supervisors.variants import VARIANTS, Variant
 
-PRESETS: Mapping[str, Callable[[], tuple[Pattern, ...]]] = {"secrets": secret_patterns, "pii": pii_patterns}
+PRESETS: Mapping[str, Callable[[], tuple[Pattern, ...]]] = {
+    "secrets": secret_patterns,
+    "pii": pii_patterns,
+    "injection": injection_patterns,
+}
 """Built-in sets by name; one pattern of a set is named with a dot, e.g. ``pii.email``."""
 
 SCOPES: tuple[Scope, ...] = ("conversation", "system", "tool_def")

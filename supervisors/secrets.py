@@ -51,6 +51,15 @@ def secret_patterns() -> tuple[Pattern, ...]:
         built_in(
             "secrets.github_token", r"\b(gh[opsur]_[A-Za-z0-9]{36,76}|github_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59})\b", 93
         ),
+        built_in("secrets.gitlab_token", r"\b(glpat-[A-Za-z0-9_-]{20,64})\b", 70),
+        built_in("secrets.npm_token", r"\b(npm_[A-Za-z0-9]{36})\b", 40),
+        built_in("secrets.huggingface_token", r"\b(hf_[A-Za-z0-9]{34,40})\b", 43),
+        built_in(
+            "secrets.url_password",
+            r"\b([a-z][a-z0-9+.-]{2,14}://[A-Za-z0-9._~%-]{1,32}:[^\s:@/\"'<>{}$]{4,48}@)[A-Za-z0-9.-]",
+            100,
+            check=_url_password,
+        ),
         built_in("secrets.openai_key", r"\b(sk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{20,180})", 190, check=_mixed),
         built_in("secrets.anthropic_key", r"\b(sk-ant-[A-Za-z0-9_-]{20,140})", 147, check=_mixed),
         built_in("secrets.slack_token", r"\b(xox[abeoprs]-[A-Za-z0-9-]{10,120})", 125, check=_mixed),
@@ -87,6 +96,13 @@ def secret_patterns() -> tuple[Pattern, ...]:
 def _mixed(text: str) -> Iterator[Place]:
     """Accept keys only: letters and digits together, not a word with hyphens."""
     if any(map(str.isdigit, text)) and any(map(str.isalpha, text)):
+        yield Place(0, len(text))
+
+
+def _url_password(text: str) -> Iterator[Place]:
+    """Accept an address with a password, not with a word that stands for one."""
+    value = text.rpartition("@")[0].rpartition(":")[2].lower()
+    if value not in _PLACEHOLDERS and not value.startswith(("xxx", "***", "%")):
         yield Place(0, len(text))
 
 

