@@ -203,3 +203,32 @@ async def check_supervisor(supervisor: Supervisor, sample: Exchange | None = Non
         if verdict.label is not Label.UNKNOWN or verdict.cause is not cause:
             wrong.append(f"{name}: expected unknown/{cause}, got {verdict.label}/{verdict.cause}")
     return wrong
+
+
+HOSTED_FAULTS: Mapping[str, tuple[tuple[int, object] | Exception, Cause]] = {
+    **{name: (fault, cause) for name, (fault, cause) in FAULTS.items() if isinstance(fault, Exception)},
+    "wrong key": ((401, {"error": {"code": "Unauthorized", "message": "bad key"}}), Cause.ERROR),
+    "no access": ((403, {"message": "not allowed"}), Cause.ERROR),
+    "no such thing": ((404, {"message": "not here"}), Cause.ERROR),
+    "bad request": ((400, {"message": "what is this"}), Cause.ERROR),
+    "too long, twice": ((413, {}), Cause.OVER_LIMIT),
+    "empty object": ((200, {}), Cause.UNPARSABLE),
+    "null": ((200, None), Cause.UNPARSABLE),
+    "a word": ((200, "safe"), Cause.UNPARSABLE),
+    "a truth value": ((200, False), Cause.UNPARSABLE),
+    "a number": ((200, 0), Cause.UNPARSABLE),
+    "an empty list": ((200, []), Cause.UNPARSABLE),
+    "an error with status 200": ((200, {"error": {"code": "Busy", "message": "try later"}}), Cause.UNPARSABLE),
+}
+"""The fault table for a supervisor that asks a service with `Context.post`."""
+
+
+async def check_hosted(supervisor: Supervisor, sample: Exchange | None = None) -> list[str]:
+    """Run the fault table against a hosted guard and return what it got wrong, one sentence each."""
+    wrong: list[str] = []
+    for name, (answer, cause) in HOSTED_FAULTS.items():
+        fake = FakeContext(posts=[answer])
+        verdict = (await ask("checked", supervisor, sample or exchange("hello"), fake)).verdict
+        if verdict.label is not Label.UNKNOWN or verdict.cause is not cause:
+            wrong.append(f"{name}: expected unknown/{cause}, got {verdict.label}/{verdict.cause}")
+    return wrong

@@ -39,6 +39,7 @@ from proxy.store.rules import Labels
 from supervisors.cascade import Cascade, Step
 from supervisors.embedded.guard import EmbeddedGuard
 from supervisors.guard import ModelGuard
+from supervisors.hosted.judging import JudgedTexts
 from supervisors.judge import Judge
 from supervisors.language import Language
 from supervisors.moderation import Moderation
@@ -49,6 +50,7 @@ from supervisors.self_judge import SelfJudge
 from supervisors.topics import Topic, Topics
 from supervisors.vote import Vote
 
+HOSTED = sorted(name for name, point in find_plugins().items() if point.value.startswith("supervisors.hosted."))
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"])
@@ -156,6 +158,19 @@ def test_no_part_of_the_config_is_left_out_of_this_test() -> None:
 @pytest.mark.parametrize("heading", SUPERVISORS)
 def test_every_option_of_our_supervisors_is_documented_with_its_default(heading: str) -> None:
     check_table(sections(page("supervisors.md"))[heading], SUPERVISORS[heading])
+
+
+def test_the_options_of_every_hosted_guard_are_documented_with_their_defaults() -> None:
+    check_table(sections(page("hosted.md"))["Options of every hosted guard"], JudgedTexts)
+
+
+@pytest.mark.parametrize("use", HOSTED)
+def test_what_a_hosted_guard_has_of_its_own_is_documented_with_its_default(use: str) -> None:
+    kind: type[BaseModel] = find_plugins()[use].load()
+    own = {name: default_of(kind, name) for name in kind.model_fields}
+    common = {name: default_of(JudgedTexts, name) for name in JudgedTexts.model_fields}
+    expected = {name: default for name, default in own.items() if common.get(name) != default}
+    assert rows(sections(page("hosted.md"))[f"`{use}`"]) == expected
 
 
 @pytest.mark.parametrize("kind", [ModelGuard, Moderation])

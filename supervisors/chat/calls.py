@@ -195,7 +195,7 @@ def _to_body(model: str, request: ChatRequest, form: Mapping[str, Any] | None) -
 
 async def _post(client: HttpClient, url: str, headers: Headers, body: object, progress: Progress) -> HttpReply:
     timeout_s = progress.begin_attempt()
-    request = HttpRequest("POST", url, headers, _dump(body), timeout_s, progress.max_reply_bytes)
+    request = HttpRequest("POST", url, headers, dump_json(body), timeout_s, progress.max_reply_bytes)
     try:
         reply = await client.send(request)
     except TransportError as error:
@@ -209,7 +209,8 @@ async def _post(client: HttpClient, url: str, headers: Headers, body: object, pr
     return reply
 
 
-def _dump(body: object) -> bytes:
+def dump_json(body: object) -> bytes:
+    """Return a JSON body as the bytes that are sent: a signature of a request is made of these."""
     try:
         return orjson.dumps(body)
     except TypeError:  # lone surrogates or huge integers: valid JSON in escaped form
