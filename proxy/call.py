@@ -13,6 +13,7 @@ from proxy.record import ClientEnd, JudgedBy, Outcome, Phase, Record, RecordKind
 from proxy.stages import StageResult
 from proxy.wire.adapter import Adapter
 from proxy.wire.moderation_field import FieldAsk
+from supervisors.signals import Signal
 from supervisors.types import Assessment, Cause, Segment, Stage, unknown
 
 BOTH_STAGES: tuple[Stage, ...] = ("input", "output")
@@ -96,6 +97,7 @@ class Progress:
     first_token_s: float | None = None
     cancelled_upstream: bool = False
     filtered: bool = False
+    signals: dict[Signal, None] = field(default_factory=dict[Signal, None])
     model_served: str | None = None
     usage: Mapping[str, Any] | None = None
     status: int = 0

@@ -32,6 +32,8 @@ from proxy.wire.segments import next_turn
 from proxy.wire.usage import HiddenUsage
 from supervisors.ask import is_local
 from supervisors.errors import StoreError, UpstreamError
+from supervisors.nesting import want_signals
+from supervisors.signals import read_signals
 from supervisors.types import Exchange, Segment, Stage, Supervisor
 
 
@@ -171,6 +173,8 @@ class Line:
         self._upstream_headers = reply.headers
         body = parse_reply(reply.body)
         progress.note_reply(body, call.adapter.finish_reasons(body))
+        if want_signals((*call.plan.output.blocking, *call.plan.output.shadow)):
+            progress.signals |= dict.fromkeys(read_signals(body))
         if not self._input_known.is_set():
             await self._input_known.wait()
         changed = await self._judge_output(body)
@@ -208,7 +212,9 @@ class Line:
 
     async def _judge_choice(self, choice: int, reply: tuple[Segment, ...]) -> StageResult:
         call, plan = self._call, self._call.plan.output
-        exchange = Exchange(call.id, call.model, "output", self._progress.sent, reply, choice)
+        exchange = Exchange(
+            call.id, call.model, "output", self._progress.sent, reply, choice, signals=tuple(self._progress.signals)
+        )
         return await run_stage(plan, plan.blocking, exchange, self._open(plan))
 
     def _redact_choice(self, body: dict[str, Any], result: StageResult) -> StageResult:

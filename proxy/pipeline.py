@@ -79,6 +79,7 @@ class Pipeline:
         except UpstreamError as failed:
             progress.outcome = "upstream_error"
             progress.upstream_error = failed.kind
+            progress.filtered = progress.filtered or failed.code == "content_filter"
             return to_caller_error(failed)
         finally:
             self._running.discard(attended)

@@ -21,6 +21,8 @@ from proxy.wire.errors import RequestError
 from proxy.wire.segments import next_turn
 from proxy.wire.sse import COMMENT, SseParser
 from supervisors.ask import ask_all, is_local
+from supervisors.nesting import want_signals
+from supervisors.signals import read_signals
 from supervisors.types import Assessment, Context, Exchange, Segment
 
 
@@ -85,6 +87,7 @@ class Relay:
         self._terminator = call.adapter.terminator
         self._ready: list[bytes] = []
         self._local = all(is_local(supervisor) for _, supervisor in self._plan.blocking)
+        self._signalled = want_signals((*self._plan.blocking, *self._plan.shadow))
         self._decided = never if self._plan.exhaustive else settled_by(self._plan)
         self._broken = False
         self._held_since: float | None = None
@@ -155,6 +158,8 @@ class Relay:
         if chunk.finish is not None and chunk.choice is not None and chunk.choice not in self._noticed:
             progress.finish_reasons[chunk.choice] = chunk.finish
             progress.filtered = progress.filtered or chunk.finish == "content_filter"
+        if self._signalled and chunk.body is not None:
+            progress.signals |= dict.fromkeys(read_signals(chunk.body))
         if chunk.error:
             self._broken = True
             progress.upstream_error = "status"
@@ -203,6 +208,7 @@ class Relay:
             asked.segments,
             choice,
             complete=asked.complete,
+            signals=tuple(self._progress.signals),
         )
         if not self._local:
             await self._flush()  # what is covered does not wait for the next verdict

@@ -108,8 +108,9 @@ class JournalSinks:
         progress.input = merge_results(progress.input, await self._run(call.plan.input, inputs))
         if call.plan.output.shadow:
             outputs = {result.choice: result for result in progress.outputs}
+            signals = tuple(progress.signals)
             for choice, reply in progress.replies.items():
-                exchange = Exchange(call.id, call.model, "output", progress.request, reply, choice)
+                exchange = Exchange(call.id, call.model, "output", progress.request, reply, choice, signals=signals)
                 before = outputs.get(choice, StageResult(choice))
                 outputs[choice] = merge_results(before, await self._run(call.plan.output, exchange))
             progress.outputs = list(outputs.values())

@@ -10,7 +10,7 @@ import orjson
 
 from proxy.scrub import scrub
 from proxy.upstream_headers import to_caller
-from supervisors.chat.replies import error_word
+from supervisors.chat.replies import error_word, refusal_word
 from supervisors.errors import ChatError, ChatRefused, ChatTimeout, ReplyError, UpstreamError
 from supervisors.transport import Headers, HttpReply, TransportError
 
@@ -98,7 +98,7 @@ def from_reply(reply: HttpReply, secrets: tuple[str, ...]) -> UpstreamError:
     refusal = UpstreamStatusError(
         _message_of(error, reply.status, secrets),
         status=reply.status,
-        code=error_word({"error": error}) or "upstream_error",
+        code=_word_of(reply.body, error) or "upstream_error",
         error_type=_type_of(error, reply.status),
         param=_param_of(error),
         headers=tuple([pair for pair in to_caller(reply.headers) if pair[0] != "content-type"]),
@@ -127,6 +127,11 @@ def from_chat(error: ChatError | ReplyError) -> UpstreamError:
         param=None,
         headers=(),
     )
+
+
+def _word_of(body: bytes, error: Mapping[str, Any]) -> str | None:
+    """Return the machine word; ``content_filter`` whichever way a provider's filter says it."""
+    return "content_filter" if refusal_word(body) == "content_filter" else error_word({"error": error})
 
 
 def _error_of(body: bytes) -> Mapping[str, Any]:

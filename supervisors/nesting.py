@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
 from supervisors.ask import is_local, judged_stages, stream_capability
@@ -27,6 +27,11 @@ def walk(name: str, supervisor: Supervisor) -> Iterator[tuple[str, Supervisor]]:
     yield name, supervisor
     for child, member in children(supervisor).items():
         yield from walk(f"{name}/{child}", member)
+
+
+def want_signals(named: Iterable[tuple[str, Supervisor]]) -> bool:
+    """Say whether one of these, or a member of one, reads what the provider says of its filters."""
+    return any(getattr(part, "reads_signals", False) for name, each in named for _, part in walk(name, each))
 
 
 def height(supervisor: Supervisor) -> int:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, Protocol
 
+from supervisors.signals import Signal
+
 Stage = Literal["input", "output"]
 Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
 Scope = Literal["system", "tool_def", "conversation"]
@@ -112,6 +114,7 @@ class Exchange:
         reply: segments of one reply choice, empty on input.
         choice: index of that choice, None on input.
         complete: false while a stream is still growing.
+        signals: what the provider's reply says of its own filters; only if some supervisor of the stage reads it.
     """
 
     id: str
@@ -121,6 +124,7 @@ class Exchange:
     reply: tuple[Segment, ...] = ()
     choice: int | None = None
     complete: bool = True
+    signals: tuple[Signal, ...] = ()
 
     @property
     def judged(self) -> tuple[Segment, ...]:

@@ -45,6 +45,7 @@ from supervisors.language import Language
 from supervisors.moderation import Moderation
 from supervisors.plugins import find_plugins
 from supervisors.presidio import Presidio
+from supervisors.provider import Provider
 from supervisors.rules import PatternRule, Rules
 from supervisors.self_judge import SelfJudge
 from supervisors.topics import Topic, Topics
@@ -84,6 +85,7 @@ SUPERVISORS: Mapping[str, type[BaseModel]] = {
     "`presidio`": Presidio,
     "`judge`": Judge,
     "`self_judge`": SelfJudge,
+    "`provider`": Provider,
     "`vote`": Vote,
     "`cascade`": Cascade,
     "`cascade.steps`": Step,

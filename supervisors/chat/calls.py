@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import orjson
 
-from supervisors.chat.replies import error_word, parse_chat_reply, read_json
+from supervisors.chat.replies import error_word, parse_chat_reply, read_json, refusal_word
 from supervisors.chat.vendors import Route, VendorCall, complete_with_vendor
 from supervisors.errors import ChatError, ChatRefused, ChatTimeout, ChatUnavailable, GuardrailError, ReplyError
 from supervisors.transport import Headers, HttpClient, HttpReply, HttpRequest, TransportError
@@ -219,7 +219,7 @@ def dump_json(body: object) -> bytes:
 
 def _refusal(reply: HttpReply) -> ChatRefused:
     msg = f"the backend refused the request with status {reply.status}"
-    return ChatRefused(msg, status=reply.status, code=error_word(reply.body))
+    return ChatRefused(msg, status=reply.status, code=refusal_word(reply.body))
 
 
 def _wait_hint(reply: HttpReply) -> float | None:

@@ -10,6 +10,7 @@ from typing import Any, TypeGuard, cast
 import orjson
 
 from supervisors.errors import ReplyError
+from supervisors.signals import BLOCKING_REASONS, is_filtered
 from supervisors.transport import HttpReply
 from supervisors.types import ChatReply, TokenAlternatives, Tokens
 
@@ -60,7 +61,7 @@ def parse_chat_reply(body: object) -> ChatReply:
     usage = whole.get("usage")
     return ChatReply(
         text=_to_text(content),
-        finish_reason=_to_str(choice.get("finish_reason")),
+        finish_reason=_to_finish(choice),
         refusal=_to_str(refusal) or None,
         model=_to_str(whole.get("model")),
         tokens=_to_tokens(usage),
@@ -89,6 +90,23 @@ def error_word(body: bytes | object) -> str | None:
         if isinstance(word, str) and _WORD.fullmatch(word) and not _IDENTIFIER.match(word):
             return word
     return None
+
+
+def refusal_word(body: bytes) -> str | None:
+    """Return the machine word of a refused request; ``content_filter`` whichever way a provider's filter says it."""
+    try:
+        parsed: object = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    return "content_filter" if is_filtered(parsed) else error_word(parsed)
+
+
+def _to_finish(choice: Json) -> str | None:
+    """Return the finish reason; ``content_filter`` for every word that says so, and for a model that declined."""
+    reason = _to_str(choice.get("finish_reason"))
+    words = (reason, _to_str(choice.get("native_finish_reason")))
+    stopped = any(word is not None and word.casefold() in (*BLOCKING_REASONS, "refusal") for word in words)
+    return "content_filter" if stopped else reason
 
 
 def _to_object(value: object, name: str) -> Json:

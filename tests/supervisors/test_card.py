@@ -39,7 +39,7 @@ def test_every_parser_template_and_table_has_a_card_that_uses_it() -> None:
     cards = [load_card(name) for name in list_cards()]
     assert {card.parser for card in cards} | {"json_policy"} == set(PARSERS)
     assert {card.template for card in cards} | {"policy-own"} == {"model", *load_templates()}
-    services = {"openai", "azure", "bedrock", "gemini", "lakera", "model-armor"}
+    services = {"openai", "azure", "azure-openai", "bedrock", "gemini", "lakera", "model-armor"}
     assert {str(card.taxonomy) for card in cards} | services == set(load_taxonomies())
 
 
