@@ -26,6 +26,7 @@ from bench.targets import ROUTE
 from proxy.app import App, tune_collector
 from proxy.asgi import Message
 from proxy.gateway import Gateway
+from proxy.limited import Fuse, LimitedServer
 from proxy.plan import Planner, Request
 from proxy.ports import CallerHeaders, Reply, ReplyStream
 from proxy.stages import run_stage
@@ -72,8 +73,8 @@ class AtOnce:
         raise UpstreamError(msg, status=501, code="not_measured", kind="protocol")
 
 
-def _at_once() -> Upstream:
-    return cast("Upstream", AtOnce())  # the line asks only for `complete` and `stream`
+def _at_once() -> LimitedServer:
+    return LimitedServer(cast("Upstream", AtOnce()), Fuse())  # the line asks only for `complete` and `stream`
 
 
 class QuietGateway(Gateway):

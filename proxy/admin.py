@@ -137,13 +137,27 @@ def _add_health(app: FastAPI, gateway: Gateway) -> None:
     @app.api_route("/metrics", methods=_GET)
     async def metrics() -> Response:
         """Expose the metrics in Prometheus text format."""
-        gateway.metrics.set_in_flight("requests", gateway.in_flight)
-        for name, state in gateway.runtime.chat.breaker_states.items():
-            gateway.metrics.set_breaker(name, _BREAKER_WORDS[state])
+        show_states(gateway)
         with suppress(StoreError):  # a failing journal must not hide the metrics that say so
             await gateway.journal.flush(1.0)
         text = await asyncio.to_thread(gateway.metrics.render)
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def show_states(gateway: Gateway) -> None:
+    """Set the gauges of what holds now: places, queues, breakers."""
+    metrics, runtime = gateway.metrics, gateway.runtime
+    metrics.set_in_flight("requests", gateway.in_flight)
+    for name, state in runtime.chat.breaker_states.items():
+        metrics.set_breaker(name, _BREAKER_WORDS[state])
+    for name, server in runtime.models.items():
+        if server.fuse.breaker is not None:
+            metrics.set_breaker(f"upstream {name}", _BREAKER_WORDS[server.fuse.state])
+    for name, places in runtime.places().items():
+        metrics.set_in_flight(name, places.taken)
+        metrics.set_queue_depth(name, places.waiting)
+    for name, number in runtime.keyring.in_flight().items():
+        metrics.set_in_flight(f"key {name}", number)
 
 
 def readiness(gateway: Gateway) -> list[str]:
@@ -179,7 +193,8 @@ def degradation(gateway: Gateway) -> list[str]:
     chat = gateway.runtime.chat
     broken = [name for name, state in chat.breaker_states.items() if state != 0]
     journal = [] if gateway.journal.healthy else ["journal"]
-    return sorted({*broken, *chat.refused_by, *journal})
+    down = [f"upstream {name}" for name, server in gateway.runtime.models.items() if server.fuse.failing]
+    return sorted({*broken, *chat.refused_by, *journal, *down})
 
 
 def _add_models(app: FastAPI, gateway: Gateway) -> None:
@@ -228,15 +243,16 @@ def _add_guardrails(app: FastAPI, gateway: Gateway) -> None:
         made = new_id()
         headers, limits = dict(request.headers), runtime.config.limits
         arrival = arrive(CHAT, caller, headers, made, request.scope["request_id"])
-        try:
-            raw = await read_body(request.receive, headers, limits.max_body_bytes, limits.request_timeout_s)
-        except ClientGone:
-            return Response(status_code=499)
-        body = parse_body(raw, limits.max_json_depth)
-        try:
-            return _json(await run_check(runtime, arrival, body))
-        except StoreError as error:
-            raise record_unavailable() from error
+        with caller.admitted():
+            try:
+                raw = await read_body(request.receive, headers, limits.max_body_bytes, limits.request_timeout_s)
+            except ClientGone:
+                return Response(status_code=499)
+            body = parse_body(raw, limits.max_json_depth)
+            try:
+                return _json(await run_check(runtime, arrival, body))
+            except StoreError as error:
+                raise record_unavailable() from error
 
 
 def _add_console(app: FastAPI) -> None:

@@ -144,7 +144,11 @@ class App:
                 caller = self.gateway.runtime.keyring.authenticate(
                     read_key(headers.get("authorization"), headers.get("x-api-key"))
                 )
-                await self._judge(Arrival(made, request_id, adapter, caller, headers, started, clock), out, receive)
+                arrival = Arrival(made, request_id, adapter, caller, headers, started, clock)
+                if caller.allowance is None:
+                    await self._judge(arrival, out, receive)
+                else:
+                    await self._judge_admitted(arrival, out, receive)
             finally:
                 self.gateway.leave()
             finished = True
@@ -157,6 +161,18 @@ class App:
             if not finished and not out.status:
                 out.status = await send_error(send, adapter.error_reply(internal(), request_id), request_id)
             self.gateway.metrics.count_request(adapter.route, out.status or 499)
+
+    async def _judge_admitted(self, arrival: Arrival, out: AsgiResponder, receive: Receive) -> None:
+        """Judge what the rate of the caller allows; what it does not is recorded as refused."""
+        admitted = False
+        try:
+            with arrival.caller.admitted():
+                admitted = True
+                await self._judge(arrival, out, receive)
+        except RequestError as error:
+            if not admitted:
+                _record_refused(self.gateway.runtime, arrival, "", error)
+            raise
 
     async def _judge(self, arrival: Arrival, out: AsgiResponder, receive: Receive) -> None:
         runtime = self.gateway.runtime

@@ -56,6 +56,8 @@ class KeyConfig(BaseModel):
     models: tuple[str, ...] = ("*",)
     routes: tuple[str, ...] = ("*",)
     tags: tuple[str, ...] = ()
+    requests_per_minute: int | None = Field(default=None, ge=1)
+    max_in_flight: int | None = Field(default=None, ge=1)
 
     @model_validator(mode="after")
     def _check_key(self) -> Self:
@@ -102,8 +104,10 @@ class LimitsConfig(BaseModel):
     max_tokens: int | None = Field(default=None, ge=1)
     request_timeout_s: float = Field(default=600.0, gt=0)
     max_in_flight: int = Field(default=1024, ge=1)
+    max_queue: int = Field(default=256, ge=0)
     judge_calls_per_request: int = Field(default=32, ge=0)
     judge_concurrency: int = Field(default=64, ge=1)
+    judge_concurrency_per_model: int = Field(default=32, ge=1)
 
 
 class Config(BaseModel):

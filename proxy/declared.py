@@ -34,6 +34,9 @@ class UpstreamConfig(BaseModel):
     headers: dict[str, str] = {}
     allow_link_local: bool = False
     stream_usage: bool = False
+    max_concurrency: int | None = Field(default=None, ge=1)
+    breaker_failures: int = Field(default=5, ge=0)
+    breaker_open_s: float = Field(default=60.0, gt=0)
 
 
 class LocalUpstreamConfig(BaseModel):
@@ -61,6 +64,7 @@ class ModelConfig(BaseModel):
 
     upstream: str
     model: str | None = None
+    max_concurrency: int | None = Field(default=None, ge=1)
 
 
 class ModerationsConfig(BaseModel):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from hmac import compare_digest
 
 from proxy.config import KeyConfig
+from proxy.limits import Allowance
 from proxy.wire.errors import RequestError
 
 
@@ -20,11 +22,13 @@ class Caller:
         name: configured name of the key, None when the proxy runs without keys.
         key_id: first 12 hex digits of the key's SHA-256.
         settings: what the key may do; None means everything (no keys configured, loopback only).
+        allowance: how much it may do; None means without end.
     """
 
     name: str | None = None
     key_id: str | None = None
     settings: KeyConfig | None = None
+    allowance: Allowance | None = None
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -40,6 +44,22 @@ class Caller:
     def check(self) -> bool:
         """Say whether the key may judge without generating."""
         return self.settings is None or self.settings.check
+
+    @contextmanager
+    def admitted(self) -> Generator[None]:
+        """Count the body of the `with` as one request of this caller.
+
+        Raises:
+            RequestError: 429, the key has used up its rate or its number.
+        """
+        if self.allowance is None:
+            yield
+            return
+        self.allowance.enter()
+        try:
+            yield
+        finally:
+            self.allowance.leave()
 
     def allow_route(self, route: str) -> None:
         """Raise 403 when the key may not use the route."""
@@ -65,8 +85,14 @@ class Keyring:
 
     def __init__(self, keys: Mapping[str, KeyConfig]) -> None:
         self._callers = [
-            (settings.digest, Caller(name, settings.digest[:12], settings)) for name, settings in keys.items()
+            (settings.digest, Caller(name, settings.digest[:12], settings, _allowance(settings)))
+            for name, settings in keys.items()
         ]
+
+    def in_flight(self) -> Mapping[str, int]:
+        """Return the number of requests under way of every key that is limited."""
+        found = [caller for _, caller in self._callers if caller.name is not None]
+        return {str(one.name): one.allowance.in_flight for one in found if one.allowance is not None}
 
     def authenticate(self, presented: str | None) -> Caller:
         """Return the caller of a key.
@@ -98,6 +124,12 @@ def read_key(authorization: str | None, api_key: str | None) -> str | None:
         if scheme.lower() == "bearer" and token.strip():
             return token.strip()
     return api_key or None
+
+
+def _allowance(settings: KeyConfig) -> Allowance | None:
+    if settings.requests_per_minute is None and settings.max_in_flight is None:
+        return None
+    return Allowance(settings.requests_per_minute, settings.max_in_flight)
 
 
 def _matches(patterns: Sequence[str], value: str) -> bool:

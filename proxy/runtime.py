@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -15,6 +16,8 @@ from proxy.config import Config, config_version
 from proxy.declared import LocalUpstreamConfig, UpstreamConfig
 from proxy.keeping import Keeper
 from proxy.keys import Keyring
+from proxy.limited import Fuse, Limited, LimitedServer
+from proxy.limits import Places
 from proxy.local import LocalSettings, start_local
 from proxy.metrics import Metrics
 from proxy.pipeline import Pipeline
@@ -34,6 +37,7 @@ from proxy.wire.moderation_field import FieldSettings
 from proxy.wire.moderations import MODERATIONS
 from proxy.wire.responses import RESPONSES
 from supervisors.chat import Budget, ChatService, ChatSettings
+from supervisors.chat.breaker import Breaker
 from supervisors.errors import ConfigError
 from supervisors.nesting import walk
 from supervisors.transport import HttpClient, TransportLimits
@@ -70,6 +74,7 @@ class Runtime:
         keyring: callers.
         catalogue: models, policies, caps.
         models: model servers by configured name.
+        limited: models that have places of their own, by configured name.
         pipeline: the line.
         sinks: journal and shadow queue.
         chat: model calls of supervisors.
@@ -80,7 +85,8 @@ class Runtime:
     version: str
     keyring: Keyring
     catalogue: Catalogue
-    models: Mapping[str, Upstream]
+    models: Mapping[str, LimitedServer]
+    limited: Mapping[str, Limited]
     pipeline: Pipeline
     sinks: JournalSinks
     chat: ChatService
@@ -88,10 +94,18 @@ class Runtime:
 
     def model_for(self, call: Call) -> Model:
         """Return the model server of a call, translating where it does not speak the caller's protocol."""
-        model = self.models[call.upstream]
+        model: Model = self.models[call.upstream]
+        if self.limited:
+            model = self.limited.get(call.model if call.model in self.catalogue.models else "*", model)
         if call.adapter is not MESSAGES or speaks_messages(self.config.upstreams[call.upstream]):
             return model
         return ChatBacked(model)
+
+    def places(self) -> Mapping[str, Places]:
+        """Return what bounds calls, by the name its gauges carry."""
+        servers = {f"upstream {name}": server.places for name, server in self.models.items()}
+        named = {f"model {name}": model.places for name, model in self.limited.items()}
+        return {name: places for name, places in {**servers, **named}.items() if places is not None}
 
 
 def speaks_messages(settings: UpstreamConfig | LocalUpstreamConfig) -> bool:
@@ -117,9 +131,10 @@ async def open_runtime(config: Config, journal: Journal, metrics: Metrics) -> As
         addresses: dict[str, UpstreamSettings] = {}
         for name, settings in config.upstreams.items():
             addresses[name] = await _address(stack, name, settings, config)
-        models = {name: Upstream(address) for name, address in addresses.items()}
-        for model in models.values():
-            stack.push_async_callback(model.aclose)
+        upstreams = {name: Upstream(address) for name, address in addresses.items()}
+        for upstream in upstreams.values():
+            stack.push_async_callback(upstream.aclose)
+        models = {name: limit_server(upstream, config, name) for name, upstream in upstreams.items()}
         for name, supervisor in config.supervisors.items():
             for _, part in walk(name, supervisor):
                 if hasattr(part, "__aenter__"):
@@ -138,7 +153,28 @@ async def open_runtime(config: Config, journal: Journal, metrics: Metrics) -> As
         catalogue = Catalogue(config.served_models(), planner, config.limits, config.tasks, version, field, asked)
         pipeline = Pipeline(line_settings, sinks)
         keyring = Keyring(config.keys)
-        yield Runtime(config, version, keyring, catalogue, models, pipeline, sinks, chat, opener)
+        limited = limit_models(config, models)
+        yield Runtime(config, version, keyring, catalogue, models, limited, pipeline, sinks, chat, opener)
+
+
+def limit_server(upstream: Upstream, config: Config, name: str) -> LimitedServer:
+    """Put a model server behind its breaker and its places."""
+    settings = config.upstreams[name]
+    if isinstance(settings, LocalUpstreamConfig):
+        return LimitedServer(upstream, Fuse())
+    failures = settings.breaker_failures
+    breaker = Breaker(asyncio.get_running_loop().time, failures, settings.breaker_open_s) if failures else None
+    number = settings.max_concurrency
+    return LimitedServer(upstream, Fuse(breaker), Places(number, config.limits.max_queue) if number else None)
+
+
+def limit_models(config: Config, servers: Mapping[str, LimitedServer]) -> Mapping[str, Limited]:
+    """Return the models that have places of their own."""
+    return {
+        name: Limited(servers[model.upstream], Fuse(), Places(model.max_concurrency, config.limits.max_queue))
+        for name, model in config.served_models().items()
+        if model.max_concurrency is not None
+    }
 
 
 def refuse_errors(config: Config) -> None:
@@ -203,7 +239,12 @@ async def _open_chat(stack: AsyncExitStack, config: Config, addresses: Mapping[s
         address = addresses[model.upstream]
         return Endpoint(model.model or endpoint.model, address.base_url, address.api_key, address.vendor)
 
-    settings = ChatSettings(max_concurrency=config.limits.judge_concurrency)
+    limits = config.limits
+    settings = ChatSettings(
+        max_concurrency=limits.judge_concurrency,
+        max_per_model=limits.judge_concurrency_per_model,
+        max_waiting=limits.max_queue,
+    )
     return ChatService(client, settings, resolve=resolve)
 
 

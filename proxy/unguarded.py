@@ -94,7 +94,8 @@ class Passing:
         """
         status = 500
         try:
-            await self._run(scope, receive, out, headers)
+            with self._caller.admitted():
+                await self._run(scope, receive, out, headers)
             status = out.status
         except RequestError as error:
             status = error.status

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from math import ceil
 from typing import Any, cast
 
 import orjson
@@ -63,6 +64,20 @@ def timeout_error() -> UpstreamError:
     """Return the 504."""
     msg = "The model server did not answer in time."
     return UpstreamError(msg, status=504, code="upstream_timeout", kind="timeout")
+
+
+def circuit_open(wait_s: float) -> UpstreamError:
+    """Return the 502 for a model server that failed repeatedly and is not called for a while (G-47)."""
+    error = UpstreamStatusError(
+        "The model server failed repeatedly and is not called for a while.",
+        status=502,
+        code="upstream_error",
+        error_type=_usual_type(502),
+        param=None,
+        headers=(("retry-after", str(max(1, ceil(wait_s)))),),
+    )
+    error.kind = "circuit_open"
+    return error
 
 
 def protocol_error(message: str) -> UpstreamError:

@@ -84,7 +84,7 @@ class UpstreamError(GuardrailError):
         message: scrubbed prose for the caller.
         status: status the caller shall see (502 connect or protocol, 504 timeout, or the upstream's own).
         code: machine word of the error body.
-        kind: label for metrics: connect, timeout, status or protocol.
+        kind: label for metrics: connect, timeout, status, protocol or circuit_open.
     """
 
     def __init__(self, message: str, *, status: int, code: str, kind: str) -> None:

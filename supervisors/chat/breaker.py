@@ -41,6 +41,11 @@ class Breaker:
         paused = self._clock() - self._opened_at < self._open_s
         return BreakerState.OPEN if paused and not self._probing else BreakerState.HALF_OPEN
 
+    @property
+    def wait_s(self) -> float:
+        """Return the seconds until a probe may be made."""
+        return 0.0 if self._opened_at is None else max(0.0, self._opened_at + self._open_s - self._clock())
+
     def allow(self) -> bool:
         """Say whether a call may be made now; in the half-open state only one at a time."""
         match self.state:

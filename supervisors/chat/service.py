@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -41,6 +42,7 @@ class ChatSettings:
     Args:
         retries: further attempts after a connect error, 408, 429 or 5xx (G-48).
         max_concurrency: calls under way (G-46).
+        max_per_model: calls of one model under way, so that a slow one leaves places to the others.
         max_waiting: calls waiting for their turn; more are refused.
         breaker_failures: failures in a row that open a breaker (G-47).
         breaker_open_s: its pause.
@@ -49,6 +51,7 @@ class ChatSettings:
 
     retries: int = 1
     max_concurrency: int = 64
+    max_per_model: int = 64
     max_waiting: int = 256
     breaker_failures: int = 5
     breaker_open_s: float = 60.0
@@ -88,12 +91,14 @@ class _Dependency:
     Args:
         name: label for metrics.
         breaker: its breaker.
+        slots: places of calls under way.
         formats: what it accepts.
         refused: last status if that was 401, 403 or 404: credentials or address are wrong, `/readyz` is degraded.
     """
 
     name: str
     breaker: Breaker
+    slots: asyncio.Semaphore
     formats: Formats = field(default_factory=Formats)
     refused: int | None = None
 
@@ -180,7 +185,8 @@ class ChatService:
                 _check_url(base_url, name)
             clock = asyncio.get_running_loop().time
             breaker = Breaker(clock, self._settings.breaker_failures, self._settings.breaker_open_s)
-            found = self._dependencies[key] = _Dependency(name, breaker)
+            slots = asyncio.Semaphore(self._settings.max_per_model)
+            found = self._dependencies[key] = _Dependency(name, breaker, slots)
         return found
 
     def _begin(self, deadline: float) -> Progress:
@@ -195,11 +201,8 @@ class ChatService:
         try:
             if dependency.breaker.state is BreakerState.OPEN:
                 raise _circuit_open()
-            await self._take_slot(progress.until)
-            try:
+            async with self._slot(dependency.slots, progress.until), self._slot(self._slots, progress.until):
                 value = await self._run_counted(dependency, progress, attempt)
-            finally:
-                self._slots.release()
         except GuardrailError as caught:
             error = caught
             raise
@@ -240,10 +243,18 @@ class ChatService:
 
         return await retry(attempt, Transient, wait_s, enough, progress.until)
 
-    async def _take_slot(self, until: float) -> None:
-        """Take one of the slots of all model calls; the queue before them is bounded (G-46)."""
-        if not self._slots.locked():
-            await self._slots.acquire()
+    @asynccontextmanager
+    async def _slot(self, slots: asyncio.Semaphore, until: float) -> AsyncGenerator[None]:
+        """Hold one of the slots, of one model or of all; the queue before them is bounded (G-46)."""
+        await self._take_slot(slots, until)
+        try:
+            yield
+        finally:
+            slots.release()
+
+    async def _take_slot(self, slots: asyncio.Semaphore, until: float) -> None:
+        if not slots.locked():
+            await slots.acquire()
             return
         if self._waiting >= self._settings.max_waiting:
             msg = "too many model calls are waiting"
@@ -251,7 +262,7 @@ class ChatService:
         self._waiting += 1
         try:
             async with asyncio.timeout_at(until):
-                await self._slots.acquire()
+                await slots.acquire()
         except TimeoutError:
             msg = "no free slot for a model call within the deadline"
             raise ChatTimeout(msg, code="overloaded") from None

@@ -249,8 +249,9 @@ async def test_the_budget_of_judge_calls(tmp_path: Path) -> None:  # G-50
         assert up.received == []
 
 
-async def test_judge_calls_wait_for_a_place(tmp_path: Path) -> None:  # G-46
-    async with FakeUpstream() as up, serving(judging(up, tmp_path, {"judge_concurrency": 1})) as proxy:
+@pytest.mark.parametrize("setting", ["judge_concurrency", "judge_concurrency_per_model"])
+async def test_judge_calls_wait_for_a_place(tmp_path: Path, setting: str) -> None:  # G-46
+    async with FakeUpstream() as up, serving(judging(up, tmp_path, {setting: 1})) as proxy:
         up.script(Answer(hold_at=-1), Answer(hold_at=-1))
         async with asyncio.TaskGroup() as group:
             waiting = group.create_task(proxy.chat())
@@ -455,6 +456,7 @@ async def test_a_supervisor_of_whole_texts_holds_the_stream(tmp_path: Path) -> N
 
 E2E = "tests/e2e/test_settings.py::"
 HOSTILE = "tests/e2e/test_hostile.py::"
+OVERLOAD = "tests/e2e/test_overload.py::"
 RESPONSES = "tests/e2e/test_responses.py::"
 SERVE = "tests/proxy/commands/test_serve.py::"
 CAUSE_TEST = f"{E2E}test_each_cause_of_unknown_has_its_own_action"
@@ -475,6 +477,7 @@ TESTS: Mapping[str, str] = {
     "keys.*.tags": f"{E2E}test_keys_are_bound_to_routes_and_policies_to_keys_and_tags",
     "limits.judge_calls_per_request": f"{E2E}test_the_budget_of_judge_calls",
     "limits.judge_concurrency": f"{E2E}test_judge_calls_wait_for_a_place",
+    "limits.judge_concurrency_per_model": f"{E2E}test_judge_calls_wait_for_a_place",
     "limits.max_body_bytes": f"{HOSTILE}test_bodies_beyond_the_limit_are_refused_while_reading",
     "limits.max_choices": f"{E2E}test_caps",
     "limits.max_in_flight": f"{HOSTILE}test_too_many_at_once_are_told_to_come_back",
@@ -514,6 +517,13 @@ TESTS: Mapping[str, str] = {
     "server.port": f"{SERVE}test_a_taken_port_is_exit_code_4",
     "supervisors.*.use": "tests/proxy/test_config.py::test_a_wrong_setting_is_named_by_its_path",
     "tasks": f"{E2E}test_tasks_are_words_from_the_list",
+    "keys.*.max_in_flight": f"{OVERLOAD}test_a_key_has_its_number_at_a_time",
+    "keys.*.requests_per_minute": f"{OVERLOAD}test_a_key_has_its_rate_on_every_route_that_judges",
+    "limits.max_queue": f"{OVERLOAD}test_calls_wait_in_a_bounded_queue",
+    "models.*.max_concurrency": f"{OVERLOAD}test_calls_wait_in_a_bounded_queue",
+    "upstreams.*.max_concurrency": f"{OVERLOAD}test_calls_wait_in_a_bounded_queue",
+    "upstreams.*.breaker_failures": f"{OVERLOAD}test_a_dead_server_is_left_alone_for_a_while",
+    "upstreams.*.breaker_open_s": f"{OVERLOAD}test_a_dead_server_is_left_alone_for_a_while",
     "upstreams.*.stream_usage": f"{E2E}test_usage_of_streams_is_recorded_and_shown_to_those_who_asked",
     "upstreams.*.allow_link_local": "tests/proxy/test_checks.py::test_what_cannot_work_together_is_an_error",
     "upstreams.*.api_key": f"{E2E}test_what_an_upstream_is_sent",
