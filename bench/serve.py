@@ -24,7 +24,7 @@ from proxy.app import App
 from proxy.asgi import Receive, Scope, Send, read_body, read_headers
 from proxy.call import Call, Progress
 from proxy.commands.serve import DrainingServer, listen
-from proxy.config import Config, ServerConfig
+from proxy.config import Config
 from proxy.edge import EdgeProtocol
 from proxy.gateway import Gateway
 from proxy.logs import set_up_logging
@@ -239,7 +239,7 @@ def main() -> None:
         uvicorn.Server(_server_settings(app, lifespan="off")).run(sockets=[listener])
         return
     gateway = GATEWAYS[args.kind](build_config(setup))
-    server = DrainingServer(_server_settings(App(gateway), lifespan="on"), gateway, ServerConfig(drain_grace_s=0))
+    server = DrainingServer(_server_settings(App(gateway), lifespan="on"), gateway)
     server.run(sockets=[listener])
     sys.exit(gateway.failure is not None)
 

@@ -26,7 +26,7 @@ from proxy.plan import Request as PlanRequest
 from proxy.policy import Action
 from proxy.ports import ClientGone
 from proxy.prepare import arrive, new_id
-from proxy.runtime import CHECK_ROUTE
+from proxy.runtime import CHECK_ROUTE, Runtime
 from proxy.store.protocol import Filters
 from proxy.wire.body import parse_body
 from proxy.wire.chat import CHAT
@@ -95,8 +95,11 @@ async def _on_validation_error(request: Request, error: Exception) -> Response:
 
 
 def _caller(gateway: Gateway, request: Request) -> Caller:
-    presented = read_key(request.headers.get("authorization"), request.headers.get("x-api-key"))
-    return gateway.runtime.keyring.authenticate(presented)
+    return gateway.runtime.keyring.authenticate(_presented(request))
+
+
+def _presented(request: Request) -> str | None:
+    return read_key(request.headers.get("authorization"), request.headers.get("x-api-key"))
 
 
 def _admin(gateway: Gateway, request: Request) -> None:
@@ -147,6 +150,7 @@ def _add_health(app: FastAPI, gateway: Gateway) -> None:
 def show_states(gateway: Gateway) -> None:
     """Set the gauges of what holds now: places, queues, breakers."""
     metrics, runtime = gateway.metrics, gateway.runtime
+    metrics.forget_states()
     metrics.set_in_flight("requests", gateway.in_flight)
     for name, state in runtime.chat.breaker_states.items():
         metrics.set_breaker(name, _BREAKER_WORDS[state])
@@ -236,23 +240,29 @@ def _add_guardrails(app: FastAPI, gateway: Gateway) -> None:
     @app.post(CHECK_ROUTE)
     async def check(request: Request) -> Response:
         """Judge without generating."""
-        caller = _caller(gateway, request)
-        if not caller.check:
-            raise RequestError(403, "route_not_allowed", "This key may not use /v1/guardrails/check.")
-        runtime = gateway.runtime
-        made = new_id()
-        headers, limits = dict(request.headers), runtime.config.limits
-        arrival = arrive(CHAT, caller, headers, made, request.scope["request_id"])
-        with caller.admitted():
-            try:
-                raw = await read_body(request.receive, headers, limits.max_body_bytes, limits.request_timeout_s)
-            except ClientGone:
-                return Response(status_code=499)
-            body = parse_body(raw, limits.max_json_depth)
-            try:
-                return _json(await run_check(runtime, arrival, body))
-            except StoreError as error:
-                raise record_unavailable() from error
+        runtime = gateway.enter()
+        try:
+            return await _check(runtime, request)
+        finally:
+            gateway.leave(runtime)
+
+
+async def _check(runtime: Runtime, request: Request) -> Response:
+    caller = runtime.keyring.authenticate(_presented(request))
+    if not caller.check:
+        raise RequestError(403, "route_not_allowed", "This key may not use /v1/guardrails/check.")
+    headers, limits = dict(request.headers), runtime.config.limits
+    arrival = arrive(CHAT, caller, headers, new_id(), request.scope["request_id"])
+    with caller.admitted():
+        try:
+            raw = await read_body(request.receive, headers, limits.max_body_bytes, limits.request_timeout_s)
+        except ClientGone:
+            return Response(status_code=499)
+        body = parse_body(raw, limits.max_json_depth)
+        try:
+            return _json(await run_check(runtime, arrival, body))
+        except StoreError as error:
+            raise record_unavailable() from error
 
 
 def _add_console(app: FastAPI) -> None:

@@ -34,6 +34,7 @@ from proxy.moderate import Moderating
 from proxy.ports import ClientGone
 from proxy.prepare import Arrival, IdSource, new_id, prepare
 from proxy.record import ClientEnd, Record
+from proxy.reload import ConfigSource
 from proxy.runtime import Runtime
 from proxy.unguarded import find_route, serve_unguarded
 from proxy.wire.adapter import Adapter
@@ -59,9 +60,9 @@ _ID_NAMES: Final[Mapping[str, bytes]] = {MESSAGES.route: b"request-id"}
 _BARE: Final = frozenset({"models", "guardrails", "decisions"})
 
 
-def create_app(config: Config) -> App:
-    """Return the ASGI application of a validated config."""
-    return App(Gateway(config))
+def create_app(config: Config, source: ConfigSource | None = None) -> App:
+    """Return the ASGI application of a validated config, which may be read again from its source."""
+    return App(Gateway(config, source))
 
 
 class App:
@@ -74,7 +75,6 @@ class App:
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
         self._ids = IdSource()
-        self._hosts = frozenset(host.lower() for host in gateway.config.server.allowed_hosts)
         self._admin = create_admin(gateway)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -84,7 +84,7 @@ class App:
             return
         if scope["type"] != "http":
             return
-        if self._hosts and not self._is_known_host(scope):
+        if self.gateway.hosts and not self._is_known_host(scope):
             await self._refuse_host(scope, send)
             return
         path: str = scope["path"]
@@ -96,7 +96,7 @@ class App:
 
     def _is_known_host(self, scope: Scope) -> bool:
         """Say whether the Host header names us; probes by address reach the two health routes (X-04)."""
-        return scope["path"] in _PROBES or read_host(read_headers(scope)) in self._hosts
+        return scope["path"] in _PROBES or read_host(read_headers(scope)) in self.gateway.hosts
 
     async def _refuse_host(self, scope: Scope, send: Send) -> None:
         request_id = read_request_id(read_headers(scope), new_id())
@@ -139,18 +139,16 @@ class App:
         out = AsgiResponder(receive, send)
         finished = False
         try:
-            self.gateway.enter()
+            runtime = self.gateway.enter()
             try:
-                caller = self.gateway.runtime.keyring.authenticate(
-                    read_key(headers.get("authorization"), headers.get("x-api-key"))
-                )
+                caller = runtime.keyring.authenticate(read_key(headers.get("authorization"), headers.get("x-api-key")))
                 arrival = Arrival(made, request_id, adapter, caller, headers, started, clock)
                 if caller.allowance is None:
-                    await self._judge(arrival, out, receive)
+                    await self._judge(runtime, arrival, out, receive)
                 else:
-                    await self._judge_admitted(arrival, out, receive)
+                    await self._judge_admitted(runtime, arrival, out, receive)
             finally:
-                self.gateway.leave()
+                self.gateway.leave(runtime)
             finished = True
         except RequestError as error:
             out.status = await send_error(send, adapter.error_reply(error, request_id), request_id)
@@ -162,20 +160,19 @@ class App:
                 out.status = await send_error(send, adapter.error_reply(internal(), request_id), request_id)
             self.gateway.metrics.count_request(adapter.route, out.status or 499)
 
-    async def _judge_admitted(self, arrival: Arrival, out: AsgiResponder, receive: Receive) -> None:
+    async def _judge_admitted(self, runtime: Runtime, arrival: Arrival, out: AsgiResponder, receive: Receive) -> None:
         """Judge what the rate of the caller allows; what it does not is recorded as refused."""
         admitted = False
         try:
             with arrival.caller.admitted():
                 admitted = True
-                await self._judge(arrival, out, receive)
+                await self._judge(runtime, arrival, out, receive)
         except RequestError as error:
             if not admitted:
-                _record_refused(self.gateway.runtime, arrival, "", error)
+                _record_refused(runtime, arrival, "", error)
             raise
 
-    async def _judge(self, arrival: Arrival, out: AsgiResponder, receive: Receive) -> None:
-        runtime = self.gateway.runtime
+    async def _judge(self, runtime: Runtime, arrival: Arrival, out: AsgiResponder, receive: Receive) -> None:
         model = ""
         try:
             arrival.caller.allow_route(arrival.adapter.route)

@@ -128,6 +128,7 @@ class Config(BaseModel):
     unguarded_routes: tuple[UnguardedRoute, ...] = ()
     tasks: tuple[str, ...] = ("title", "tags")
     expose: Literal["full", "decision", "none"] = "full"
+    reload: Literal["signal", "auto"] = "signal"
 
     @field_validator("upstreams", mode="before")
     @classmethod

@@ -6,16 +6,22 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from secrets import token_bytes
 
 from proxy.config import Config
 from proxy.metrics import Metrics
+from proxy.reload import ConfigSource, Watched, refuse_fixed
 from proxy.runtime import Runtime, declared_labels, open_runtime
 from proxy.store.retention import Retention
 from proxy.store.sqlite import SqliteJournal, open_journal
 from proxy.store.writer import WriterSettings
 from proxy.wire.errors import RequestError
+from supervisors.errors import GuardrailError
 
 log = logging.getLogger(__name__)
+
+_SHADOW_S = 30.0
+"""Time for the shadow supervisors of a retired config to finish."""
 
 
 class Gateway:
@@ -23,17 +29,23 @@ class Gateway:
 
     Args:
         config: validated.
+        source: where it is read again from; None for a config that never changes.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, source: ConfigSource | None = None) -> None:
         self.config = config
+        self.hosts = _hosts(config)
         self.metrics = Metrics("", declared_labels(config))
         self.failure: Exception | None = None
         self.stopping = False
         self.draining = False
         self.in_flight = 0
+        self._source = source
+        self._wanted = asyncio.Event()
+        self._running: list[Runtime] = []
         self._runtime: Runtime | None = None
         self._journal: SqliteJournal | None = None
+        self._hmac_key = token_bytes(32)
 
     @property
     def runtime(self) -> Runtime:
@@ -54,8 +66,10 @@ class Gateway:
         """Say whether requests are served."""
         return self._runtime is not None and not self.stopping and not self.draining
 
-    def enter(self) -> None:
-        """Take a place among the requests in flight; give it back with `leave`.
+    def enter(self) -> Runtime:
+        """Take a place among the requests in flight, and what it is served with from beginning to end (O-05).
+
+        Give both back with `leave`.
 
         Raises:
             RequestError: 503 ``overloaded`` when all places are taken, ``shutting_down`` while draining.
@@ -64,16 +78,20 @@ class Gateway:
             raise RequestError(503, "shutting_down", "The proxy is shutting down.")
         if self.in_flight >= self.config.limits.max_in_flight:
             raise RequestError(503, "overloaded", "Too many requests are being served.", headers={"retry-after": "30"})
+        runtime = self.runtime
+        runtime.users.number += 1
         self.in_flight += 1
+        return runtime
 
-    def leave(self) -> None:
+    def leave(self, runtime: Runtime) -> None:
         """Give the place back."""
         self.in_flight -= 1
+        runtime.users.leave()
 
     def end_all(self) -> None:
         """End every exchange that still runs."""
-        if self._runtime is not None:
-            self._runtime.pipeline.end_all()
+        for runtime in self._running:
+            runtime.pipeline.end_all()
 
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[None]:
@@ -91,13 +109,97 @@ class Gateway:
         )
         self._journal = journal
         self.metrics.watch(journal)
+        failure: GuardrailError | None = None
         try:
-            async with open_runtime(self.config, journal, self.metrics) as runtime, asyncio.TaskGroup() as group:
-                shadow = group.create_task(runtime.sinks.run_shadow())
-                self._runtime = runtime
-                yield
-                self.draining = True
-                shadow.cancel()
+            async with asyncio.TaskGroup() as group:
+                try:
+                    self._runtime = await self._open(group, self.config)
+                except GuardrailError as error:
+                    failure = error  # raised below, by itself: a group would wrap it
+                else:
+                    reloading = group.create_task(self._reload_on_demand(group))
+                    watching = group.create_task(self._watch())
+                    yield
+                    self.draining = True
+                    reloading.cancel()
+                    watching.cancel()
+                    for runtime in self._running:
+                        runtime.users.close()
         finally:
             self._runtime = None
             await journal.aclose()
+        if failure is not None:
+            raise failure
+
+    # One task for each runtime: it opens it, waits for its last request, and closes it
+
+    async def _open(self, group: asyncio.TaskGroup, config: Config) -> Runtime:
+        opened: asyncio.Future[Runtime] = asyncio.get_running_loop().create_future()
+        group.create_task(self._host(config, opened))
+        return await opened
+
+    async def _host(self, config: Config, opened: asyncio.Future[Runtime]) -> None:
+        try:
+            async with open_runtime(config, self.journal, self.metrics, self._hmac_key) as runtime:
+                await self._keep(runtime, opened)
+        except GuardrailError as error:
+            if opened.done():
+                raise
+            opened.set_exception(error)
+
+    async def _keep(self, runtime: Runtime, opened: asyncio.Future[Runtime]) -> None:
+        self._running.append(runtime)
+        try:
+            async with asyncio.TaskGroup() as group:
+                shadow = group.create_task(runtime.sinks.run_shadow())
+                opened.set_result(runtime)
+                await runtime.users.gone.wait()
+                if not self.draining:
+                    await runtime.sinks.drain(_SHADOW_S)
+                shadow.cancel()
+        finally:
+            self._running.remove(runtime)
+
+    # Reloading
+
+    def request_reload(self) -> None:
+        """Have the config read again; a file that cannot be served changes nothing (O-05)."""
+        self._wanted.set()
+
+    async def _reload_on_demand(self, group: asyncio.TaskGroup) -> None:
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            if self._source is not None:
+                await self._reload(group, self._source)
+
+    async def _reload(self, group: asyncio.TaskGroup, source: ConfigSource) -> None:
+        try:
+            config = await asyncio.to_thread(source.read)
+            refuse_fixed(self.config, config)
+            runtime = await self._open(group, config)
+        except GuardrailError as error:
+            self.metrics.count_reload(applied=False)
+            extra = {"file": str(source.path), "problems": str(error).splitlines()}
+            log.error("changed config rejected, the last good one stays in force", extra=extra)  # noqa: TRY400 - no bug
+            return
+        old, self._runtime = self.runtime, runtime
+        self.config, self.hosts = config, _hosts(config)
+        old.users.retire()
+        self.metrics.count_reload(applied=True)
+        log.info("changed config applied", extra={"version": runtime.version, "before": old.version})
+
+    async def _watch(self) -> None:
+        """Look at the file now and then; under ``reload: auto`` a change is as good as a signal."""
+        if self._source is None:
+            return
+        watched = Watched(await asyncio.to_thread(self._source.fingerprint))
+        while True:
+            await asyncio.sleep(self._source.poll_s)
+            changed = watched.look(await asyncio.to_thread(self._source.fingerprint))
+            if changed and self.config.reload == "auto":
+                self.request_reload()
+
+
+def _hosts(config: Config) -> frozenset[str]:
+    return frozenset(host.lower() for host in config.server.allowed_hosts)

@@ -168,6 +168,11 @@ class Metrics:
         with self._lock:
             self._counters.cache.add((supervisor if supervisor in self._supervisors else OTHER, result))
 
+    def forget_states(self) -> None:
+        """Forget the gauges below before they are set again: after a reload some of their names are gone."""
+        for values in (self._in_flight, self._queued, self._breakers):
+            values.clear()
+
     def set_in_flight(self, limiter: str, number: int) -> None:
         """Show how many requests hold a place in a limiter (a configured name)."""
         self._in_flight[(limiter,)] = number

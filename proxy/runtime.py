@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from secrets import token_bytes
 from typing import Any, cast
 
@@ -36,6 +36,7 @@ from proxy.wire.messages import MESSAGES
 from proxy.wire.moderation_field import FieldSettings
 from proxy.wire.moderations import MODERATIONS
 from proxy.wire.responses import RESPONSES
+from supervisors.ask import close_part, open_part
 from supervisors.chat import Budget, ChatService, ChatSettings
 from supervisors.chat.breaker import Breaker
 from supervisors.errors import ConfigError
@@ -64,6 +65,33 @@ ROUTES = frozenset(
 )
 
 
+class Users:
+    """Who is served with a runtime; the last one to leave a retired runtime sets `gone`."""
+
+    __slots__ = ("_retired", "gone", "number")
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.gone = asyncio.Event()
+        self._retired = False
+
+    def leave(self) -> None:
+        """Note that one has left."""
+        self.number -= 1
+        if self._retired and not self.number:
+            self.gone.set()
+
+    def retire(self) -> None:
+        """Let nobody new in; those inside may stay."""
+        self._retired = True
+        if not self.number:
+            self.gone.set()
+
+    def close(self) -> None:
+        """Wait for nobody: the process ends."""
+        self.gone.set()
+
+
 @dataclass(frozen=True, slots=True)
 class Runtime:
     """What requests of one config version use.
@@ -79,6 +107,7 @@ class Runtime:
         sinks: journal and shadow queue.
         chat: model calls of supervisors.
         open_contexts: makes, for one exchange, the function that opens the context of a stage.
+        users: who is served with it now.
     """
 
     config: Config
@@ -91,6 +120,7 @@ class Runtime:
     sinks: JournalSinks
     chat: ChatService
     open_contexts: Callable[[], Callable[[StagePlan], Context]]
+    users: Users = field(default_factory=Users)
 
     def model_for(self, call: Call) -> Model:
         """Return the model server of a call, translating where it does not speak the caller's protocol."""
@@ -119,8 +149,16 @@ def tells_usage(settings: UpstreamConfig | LocalUpstreamConfig) -> bool:
 
 
 @asynccontextmanager
-async def open_runtime(config: Config, journal: Journal, metrics: Metrics) -> AsyncGenerator[Runtime]:
+async def open_runtime(
+    config: Config, journal: Journal, metrics: Metrics, hmac_key: bytes | None = None
+) -> AsyncGenerator[Runtime]:
     """Build clients, warm supervisors, archive the config, and close everything at the end.
+
+    Args:
+        config: validated.
+        journal: takes the records.
+        metrics: shown the names of this config.
+        hmac_key: of the digests, where the config names none.
 
     Raises:
         ConfigError: settings that cannot work together, or something a supervisor needs is missing.
@@ -136,12 +174,14 @@ async def open_runtime(config: Config, journal: Journal, metrics: Metrics) -> As
             stack.push_async_callback(upstream.aclose)
         models = {name: limit_server(upstream, config, name) for name, upstream in upstreams.items()}
         for name, supervisor in config.supervisors.items():
-            for _, part in walk(name, supervisor):
+            for full, part in walk(name, supervisor):
                 if hasattr(part, "__aenter__"):
-                    await stack.enter_async_context(cast("AbstractAsyncContextManager[Any]", part))
+                    holder = cast("AbstractAsyncContextManager[Any]", part)
+                    await open_part(full, holder)
+                    stack.push_async_callback(close_part, full, holder)
         chat = await _open_chat(stack, config, addresses)
         opener = _context_opener(chat, config)
-        keeper = Keeper(config.journal.input, config.journal.output, _hmac_key(config))
+        keeper = Keeper(config.journal.input, config.journal.output, _hmac_key(config, hmac_key))
         sinks = JournalSinks(journal, keeper, opener(), required=config.journal.on_record_failure == "block")
         labels = declared_labels(config)
         await journal.archive_config(version, _archive(config, labels).to_text())
@@ -262,10 +302,10 @@ def _context_opener(chat: ChatService, config: Config) -> Callable[[], Callable[
     return open_contexts
 
 
-def _hmac_key(config: Config) -> bytes:
+def _hmac_key(config: Config, fallback: bytes | None) -> bytes:
     """Return the key of the digests; without a configured one, equal texts can be matched within one start only."""
     secret = config.journal.hmac_key
-    return secret.value.encode() if secret is not None else token_bytes(32)
+    return secret.value.encode() if secret is not None else fallback or token_bytes(32)
 
 
 def declared_labels(config: Config) -> Labels:

@@ -95,12 +95,25 @@ class JournalSinks:
 
     async def run_shadow(self) -> None:
         """Judge queued exchanges, one after another, until cancelled; what is left then is recorded as skipped."""
+        job: _Job | None = None
         try:
             while True:
-                await self._judge(await self._queue.get())
+                job = None
+                job = await self._queue.get()
+                await self._judge(job)
+                job = None
+                self._queue.task_done()
         finally:
+            if job is not None:
+                self._settle(job)
             while not self._queue.empty():
                 self._settle(self._queue.get_nowait())
+
+    async def drain(self, timeout_s: float) -> None:
+        """Wait until the queue is judged, but no longer than so."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._queue.join()
 
     async def _judge(self, job: _Job) -> None:
         call, progress = job.call, job.progress

@@ -38,15 +38,13 @@ async def serve_unguarded(gateway: Gateway, route: UnguardedRoute, scope: Scope,
     request_id = read_request_id(headers, made)
     finished = False
     try:
-        gateway.enter()
+        runtime = gateway.enter()
         try:
-            caller = gateway.runtime.keyring.authenticate(
-                read_key(headers.get("authorization"), headers.get("x-api-key"))
-            )
-            passing = Passing(gateway.runtime, route, caller, made, request_id)
+            caller = runtime.keyring.authenticate(read_key(headers.get("authorization"), headers.get("x-api-key")))
+            passing = Passing(runtime, route, caller, made, request_id)
             await passing.run(scope, receive, out, headers)
         finally:
-            gateway.leave()
+            gateway.leave(runtime)
         finished = True
     except RequestError as error:
         if not out.status:

@@ -1,6 +1,7 @@
 """Ask one supervisor or a whole stage within a deadline. A failure becomes `unknown`, never `safe`.
 
-This file holds the only broad `except` of the code base: whatever a supervisor raises ends here.
+This file holds the only broad `except`s of the code base: whatever a supervisor raises, asked, opened or closed, ends
+here.
 """
 
 from __future__ import annotations
@@ -8,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from time import perf_counter
-from typing import cast
+from typing import Any, cast
 
-from supervisors.errors import ChatError, ChatTimeout, ReplyError
+from supervisors.errors import ChatError, ChatTimeout, ConfigError, GuardrailError, ReplyError
 from supervisors.types import (
     Assessment,
     Capability,
@@ -98,6 +100,30 @@ async def _assess(name: str, supervisor: Supervisor, exchange: Exchange, context
         log.warning("supervisor returned no verdict", extra={"supervisor": name})
         return unknown(Cause.ERROR, detail="no_verdict")
     return verdict
+
+
+async def open_part(name: str, part: AbstractAsyncContextManager[Any]) -> None:
+    """Open a supervisor that holds something.
+
+    Raises:
+        GuardrailError: as the supervisor says it; `ConfigError` for anything else it raises.
+    """
+    try:
+        await part.__aenter__()
+    except GuardrailError:
+        raise
+    except Exception as error:
+        log.exception("supervisor cannot be opened", extra={"supervisor": name})
+        msg = f"it cannot be opened: {type(error).__name__}, see the log"
+        raise ConfigError(msg, f"supervisors.{name}") from error
+
+
+async def close_part(name: str, part: AbstractAsyncContextManager[Any]) -> None:
+    """Close a supervisor that holds something; a failure is logged, nobody waits for it."""
+    try:
+        await part.__aexit__(None, None, None)
+    except Exception:
+        log.exception("supervisor did not close cleanly", extra={"supervisor": name})
 
 
 async def ask_all(

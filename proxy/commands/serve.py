@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import logging
 import math
+import signal
 import socket
 import sys
 from contextlib import suppress
@@ -16,10 +17,11 @@ import uvicorn
 
 from proxy.app import create_app
 from proxy.commands.verify import Subparsers
-from proxy.config import ServerConfig, load_config
+from proxy.config import Config, load_config
 from proxy.edge import EdgeProtocol
 from proxy.gateway import Gateway
 from proxy.logs import set_up_logging
+from proxy.reload import ConfigSource
 from supervisors.errors import ConfigError, MissingError, StoreError
 
 log = logging.getLogger(__name__)
@@ -48,13 +50,17 @@ def run(args: argparse.Namespace) -> int:
     except ConfigError as error:
         return fail(error)
     changes = {name: value for name, value in (("host", args.host), ("port", args.port)) if value is not None}
-    config = config.model_copy(update={"server": config.server.model_copy(update=changes)})
+
+    def adapt(read: Config) -> Config:
+        return read.model_copy(update={"server": read.server.model_copy(update=changes)})
+
+    config = adapt(config)
     try:
         listener = listen(config.server.host, config.server.port)
     except OSError as error:
         sys.stderr.write(f"error: cannot listen on {config.server.host}:{config.server.port}: {error.strerror}\n")
         return 4
-    app = create_app(config)
+    app = create_app(config, ConfigSource(args.config, adapt))
     server = DrainingServer(
         uvicorn.Config(
             app,
@@ -68,7 +74,6 @@ def run(args: argparse.Namespace) -> int:
             timeout_graceful_shutdown=math.ceil(config.server.drain_timeout_s) + _LAST_S,
         ),
         app.gateway,
-        config.server,
     )
     host, port = listener.getsockname()[:2]
     log.info("listening", extra={"host": host, "port": port})
@@ -100,14 +105,18 @@ class DrainingServer(uvicorn.Server):
 
     Args:
         config: of uvicorn.
-        gateway: told to stop.
-        times: how long to accept and to wait after the first signal.
+        gateway: told to stop; its config says how long to accept and to wait after the first signal.
     """
 
-    def __init__(self, config: uvicorn.Config, gateway: Gateway, times: ServerConfig) -> None:
+    def __init__(self, config: uvicorn.Config, gateway: Gateway) -> None:
         super().__init__(config)
         self._gateway = gateway
-        self._times = times
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and from then on read the config again at SIGHUP."""
+        await super().startup(sockets)
+        if hasattr(signal, "SIGHUP"):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._gateway.request_reload)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to drain on the first signal; end what runs on the second."""
@@ -118,7 +127,7 @@ class DrainingServer(uvicorn.Server):
             loop.call_soon_threadsafe(loop.call_later, _AT_ONCE_S, self._force)
             return
         self._gateway.stopping = True
-        loop.call_soon_threadsafe(loop.call_later, self._times.drain_grace_s, self._stop)
+        loop.call_soon_threadsafe(loop.call_later, self._gateway.config.server.drain_grace_s, self._stop)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Shut down; also when forced, records are flushed."""
@@ -138,4 +147,6 @@ class DrainingServer(uvicorn.Server):
         if not self.should_exit:
             self._gateway.draining = True
             self.should_exit = True
-            asyncio.get_running_loop().call_later(self._times.drain_timeout_s, self._gateway.end_all)
+            timeout_s = self._gateway.config.server.drain_timeout_s
+            self.config.timeout_graceful_shutdown = math.ceil(timeout_s) + _LAST_S
+            asyncio.get_running_loop().call_later(timeout_s, self._gateway.end_all)

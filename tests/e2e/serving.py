@@ -15,6 +15,7 @@ import uvicorn
 
 from proxy.app import App, create_app
 from proxy.config import Config
+from proxy.reload import ConfigSource
 from supervisors.testing import Finds
 from supervisors.types import Supervisor
 from tests.e2e.fake_upstream import FakeUpstream
@@ -92,10 +93,10 @@ def content_of(reply: httpx.Response) -> str:
 
 
 @asynccontextmanager
-async def serving(config: Mapping[str, Any] | Config) -> AsyncGenerator[Serving]:
+async def serving(config: Mapping[str, Any] | Config, source: ConfigSource | None = None) -> AsyncGenerator[Serving]:
     """Serve a config while the body runs."""
     settings = config if isinstance(config, Config) else Config.model_validate(config)
-    app = create_app(settings)
+    app = create_app(settings, source)
     options = uvicorn.Config(app, port=0, log_level="critical", access_log=False, lifespan="on", log_config=None)
     server = uvicorn.Server(options)
     async with asyncio.TaskGroup() as group:

@@ -524,6 +524,7 @@ TESTS: Mapping[str, str] = {
     "upstreams.*.max_concurrency": f"{OVERLOAD}test_calls_wait_in_a_bounded_queue",
     "upstreams.*.breaker_failures": f"{OVERLOAD}test_a_dead_server_is_left_alone_for_a_while",
     "upstreams.*.breaker_open_s": f"{OVERLOAD}test_a_dead_server_is_left_alone_for_a_while",
+    "reload": "tests/e2e/test_reload.py::test_under_auto_the_file_alone_is_enough",
     "upstreams.*.stream_usage": f"{E2E}test_usage_of_streams_is_recorded_and_shown_to_those_who_asked",
     "upstreams.*.allow_link_local": "tests/proxy/test_checks.py::test_what_cannot_work_together_is_an_error",
     "upstreams.*.api_key": f"{E2E}test_what_an_upstream_is_sent",

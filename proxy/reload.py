@@ -1,0 +1,85 @@
+"""Where the config of a running proxy is read again from, and which settings a running proxy cannot change (O-05)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from proxy.config import Config, load_config
+from supervisors.errors import ConfigError
+
+
+def _as_read(config: Config) -> Config:
+    return config
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSource:
+    """A config file.
+
+    Args:
+        path: of the file.
+        adapt: applies what the command line overrides.
+        poll_s: seconds between two looks at the file, under ``reload: auto``.
+    """
+
+    path: Path
+    adapt: Callable[[Config], Config] = _as_read
+    poll_s: float = 2.0
+
+    def read(self) -> Config:
+        """Return the config as the file says it now.
+
+        Raises:
+            ConfigError: one line a problem.
+        """
+        return self.adapt(load_config(self.path))
+
+    def fingerprint(self) -> str | None:
+        """Return a digest of the file, None while it cannot be read."""
+        try:
+            return sha256(self.path.read_bytes()).hexdigest()
+        except OSError:
+            return None
+
+
+@dataclass(slots=True)
+class Watched:
+    """What was seen of a file that is polled: a change counts once two looks in a row agree on it.
+
+    Args:
+        applied: fingerprint of what was tried last.
+    """
+
+    applied: str | None
+    seen: str | None = None
+
+    def look(self, fingerprint: str | None) -> bool:
+        """Say whether the file has changed and is at rest again."""
+        settled = fingerprint == self.seen
+        self.seen = fingerprint
+        if fingerprint is None or fingerprint == self.applied or not settled:
+            return False
+        self.applied = fingerprint
+        return True
+
+
+_FIXED = (
+    ("server", ("host", "port")),
+    ("journal", ("path", "on_record_failure", "max_backlog", "retention_days")),
+)
+"""Settings of what is opened once a process: the listener and the journal."""
+
+
+def refuse_fixed(old: Config, new: Config) -> None:
+    """Raise `ConfigError` with one line for every changed setting that needs a restart."""
+    changed = [
+        f"{part}.{name}: cannot change while the proxy runs; restart it"
+        for part, names in _FIXED
+        for name in names
+        if getattr(getattr(old, part), name) != getattr(getattr(new, part), name)
+    ]
+    if changed:
+        raise ConfigError("\n".join(changed))

@@ -1,0 +1,187 @@
+"""A changed config: all or nothing, and a request has one version from beginning to end (O-05, O-06, F-10)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from proxy.config import load_config
+from proxy.reload import ConfigSource
+from tests.e2e.fake_replies import chat_chunks, sse
+from tests.e2e.fake_upstream import Answer, FakeUpstream
+from tests.e2e.processes import serve_process
+from tests.e2e.serving import CANARY, Serving, chat_body, content_of, policy, serving, tree
+
+WORDS = {"words": {"use": "rules", "keywords": [CANARY]}}
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """A proxy with the file it is configured by."""
+
+    proxy: Serving
+    path: Path
+
+    async def version(self) -> str:
+        health = (await self.proxy.client.get("/health")).json()
+        assert health["workers"][0]["config_version"] == health["config_version"]
+        return str(health["config_version"])
+
+    async def metric(self, line: str) -> bool:
+        return line in (await self.proxy.client.get("/metrics")).text
+
+    async def wait_for(self, line: str) -> None:
+        async with asyncio.timeout(10):
+            while not await self.metric(line):  # noqa: ASYNC110 - polls as Prometheus would
+                await asyncio.sleep(0.01)
+
+    async def reload(self, text: str, result: str, count: int = 1) -> None:
+        self.path.write_text(text)
+        self.proxy.app.gateway.request_reload()
+        await self.wait_for(f'config_reload_total{{result="{result}"}} {count}.0')
+
+
+@asynccontextmanager
+async def edited(up: FakeUpstream, folder: Path, poll_s: float = 60.0, **parts: Any) -> AsyncGenerator[Edited]:
+    path = folder / "config.json"
+    path.write_text(written(up, folder, **parts))
+    async with serving(load_config(path), ConfigSource(path, poll_s=poll_s)) as proxy:
+        yield Edited(proxy, path)
+
+
+def written(up: FakeUpstream, folder: Path, **parts: Any) -> str:
+    return json.dumps(tree(up.url, folder, **parts), default=str)
+
+
+def judged(stage: str = "input") -> Mapping[str, Any]:
+    rule = {"forced": ["words"]}
+    return {"supervisors": WORDS, "policies": policy(rule) if stage == "input" else policy(None, rule)}
+
+
+async def test_a_changed_policy_is_in_force_without_a_restart(tmp_path: Path) -> None:
+    async with FakeUpstream() as up, edited(up, tmp_path) as served:
+        assert (await served.proxy.chat(CANARY)).status_code == 200
+        before = await served.version()
+        await served.reload(written(up, tmp_path, **judged()), "applied")
+        reply = await served.proxy.chat(CANARY)
+        after = await served.version()
+        assert (reply.status_code, after != before) == (400, True)
+        assert reply.headers["x-guardrail-policy-version"] == after[:12]
+        assert await served.metric(f'config_info{{version="{after[:12]}"}} 1.0')
+        versions = [row["policy"]["version"] for row in await served.proxy.records(2)]
+        assert versions == [after, before]
+
+
+async def test_a_file_that_cannot_be_served_changes_nothing(tmp_path: Path) -> None:  # R-05
+    async with FakeUpstream() as up, edited(up, tmp_path, **judged()) as served:
+        before = await served.version()
+        bad = ("a: [", written(up, tmp_path, nope=1), written(up, tmp_path, server={"port": 1}))
+        for number, text in enumerate(bad, 1):
+            await served.reload(text, "rejected", number)
+            assert (await served.proxy.chat(CANARY)).status_code == 400
+        assert await served.version() == before
+        assert await served.metric('config_reload_total{result="applied"} 0.0')
+
+
+async def test_a_stream_ends_under_the_config_it_began_with(tmp_path: Path) -> None:
+    async with FakeUpstream() as up, edited(up, tmp_path, **judged("output")) as served:
+        before = await served.version()
+        up.script(Answer(frames=sse(*chat_chunks("a violet", " umbrella", " here")), hold_at=2))
+        async with asyncio.TaskGroup() as group:
+            streaming = group.create_task(served.proxy.chat(stream=True))
+            await up.wait_received()
+            await served.reload(written(up, tmp_path), "applied")
+            up.script(Answer(frames=sse(*chat_chunks(CANARY))))
+            assert content_of(await served.proxy.chat(stream=True)) == CANARY
+            up.release()
+        assert CANARY not in content_of(streaming.result())
+        old = next(row for row in await served.proxy.wait_records(2) if row["policy"]["version"] == before)
+        assert old["outcome"] == "blocked_output"
+
+
+async def test_keys_hosts_and_limits_are_read_again(tmp_path: Path) -> None:
+    key = {"keys": {"app": {"sha256": sha256(b"a" * 40).hexdigest()}}}
+    async with FakeUpstream() as up, edited(up, tmp_path) as served:
+        client = served.proxy.client
+        await served.reload(written(up, tmp_path, **key), "applied")
+        assert (await served.proxy.chat()).status_code == 401
+        headers = {"authorization": f"Bearer {'a' * 40}"}
+        assert (await client.post("/v1/chat/completions", json=chat_body(), headers=headers)).status_code == 200
+        served.path.write_text(written(up, tmp_path, server={"allowed_hosts": ["proxy.example"]}))
+        served.proxy.app.gateway.request_reload()
+        async with asyncio.timeout(10):
+            while (await served.proxy.chat()).status_code != 421:  # noqa: ASYNC110 - polls as a client would
+                await asyncio.sleep(0.01)
+
+
+async def test_under_auto_the_file_alone_is_enough(tmp_path: Path) -> None:
+    async with FakeUpstream() as up, edited(up, tmp_path, poll_s=0.02, reload="auto") as served:
+        served.path.write_text(written(up, tmp_path, reload="signal", **judged()))
+        await served.wait_for('config_reload_total{result="applied"} 1.0')
+        assert (await served.proxy.chat(CANARY)).status_code == 400
+        served.path.write_text(written(up, tmp_path))  # the file now says: at a signal only
+        await asyncio.sleep(0.2)
+        assert (await served.proxy.chat(CANARY)).status_code == 400
+
+
+async def test_many_reloads_under_load_lose_no_request(tmp_path: Path) -> None:  # F-10
+    texts = ("x", "y")
+    async with FakeUpstream() as up, edited(up, tmp_path, **judged()) as served:
+        statuses: list[int] = []
+        done = asyncio.Event()
+
+        async def send(text: str) -> None:
+            while not done.is_set():
+                statuses.append((await served.proxy.chat(text, stream=text == "x")).status_code)
+
+        async with asyncio.TaskGroup() as group:
+            for text in (*texts, CANARY):
+                group.create_task(send(text))
+            for number in range(20):
+                parts = {**judged(), "tasks": [f"t{number}"]}
+                await served.reload(written(up, tmp_path, **parts), "applied", number + 1)
+            done.set()
+        assert set(statuses) == {200, 400}
+        assert len(await served.proxy.wait_records(len(statuses))) == len(statuses)
+
+
+async def test_shadow_verdicts_of_a_retired_config_are_recorded(tmp_path: Path) -> None:
+    shadow: dict[str, Any] = {"supervisors": WORDS, "policies": policy({"forced": ["words"], "mode": "shadow"})}
+    async with FakeUpstream() as up, edited(up, tmp_path, **shadow) as served:
+        up.script(Answer(hold_at=-1))
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(served.proxy.chat(CANARY))
+            await up.wait_received()
+            await served.reload(written(up, tmp_path), "applied")
+            up.release()
+        assert waiting.result().status_code == 200
+        (record,) = await served.proxy.wait_records()
+        assert [row["label"] for row in record["verdicts"]] == ["unsafe"]
+
+
+async def test_sighup_reads_the_file_again(tmp_path: Path) -> None:
+    async with FakeUpstream() as up:
+        config: dict[str, Any] = json.loads(written(up, tmp_path))
+        async with serve_process(config, tmp_path) as proxy:
+            before = (await proxy.client.get("/health")).json()["config_version"]
+            path = tmp_path / "config.json"
+            for text, said in (("a: [", "rejected"), (written(up, tmp_path, **judged()), "applied")):
+                path.write_text(text)
+                proxy.send(signal.SIGHUP)
+                async with asyncio.timeout(10):
+                    while not any(f"changed config {said}" in line for line in proxy.log):  # noqa: ASYNC110 - a log
+                        await asyncio.sleep(0.02)
+            assert (await proxy.client.get("/health")).json()["config_version"] != before
+            assert (await proxy.client.post("/v1/chat/completions", json=chat_body(CANARY))).status_code == 400
+            (rejected,) = [json.loads(line) for line in proxy.log if "changed config rejected" in line]
+            assert rejected["file"] == str(path)
+            assert "line 1, column 5" in rejected["problems"][0]
+            proxy.send()
+            assert await proxy.wait() == 0
