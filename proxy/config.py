@@ -16,8 +16,15 @@ from typing import Annotated, Any, Final, Literal, Self, cast
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from proxy.declared import LocalUpstreamConfig, ModelConfig, ModerationsConfig, UnguardedRoute, UpstreamConfig
-from proxy.expand import expand_short_form, inline_references
+from proxy.declared import (
+    CacheConfig,
+    LocalUpstreamConfig,
+    ModelConfig,
+    ModerationsConfig,
+    UnguardedRoute,
+    UpstreamConfig,
+)
+from proxy.expand import expand_short_form, inline_references, move_caches
 from proxy.policy import Policy
 from proxy.reading import read_tree
 from proxy.wire.moderation_field import FieldMode
@@ -120,6 +127,7 @@ class Config(BaseModel):
     models: dict[str, ModelConfig] = {}
     keys: dict[str, KeyConfig] = {}
     supervisors: dict[str, SupervisorEntry] = {}
+    caches: dict[str, CacheConfig] = {}
     policies: dict[str, Policy] = {}
     journal: JournalConfig = JournalConfig()
     limits: LimitsConfig = LimitsConfig()
@@ -146,6 +154,9 @@ class Config(BaseModel):
         named = [(name, *place) for name, policy in self.policies.items() for place in policy.named()]
         models = {name: model.upstream for name, model in self.models.items()}
         problems = unknown_names(self.upstreams, models, self.supervisors, named)
+        known = _names(self.supervisors)
+        strange = [name for name in self.caches if name not in self.supervisors]
+        problems += [f"caches.{name}: unknown supervisor {name!r}; known: {known}" for name in strange]
         if problems:
             raise ValueError("\n".join(problems))
         return self
@@ -271,6 +282,7 @@ def parse_config(text: str, environ: Mapping[str, str] | None = None, folder: Pa
 
 def _examine(tree: dict[str, Any], environ: Mapping[str, str] | None, folder: Path) -> Examined:
     expand_short_form(tree)
+    move_caches(tree)
     inline_references(tree)
     source = _Source(os.environ if environ is None else environ, folder, [])  # noqa: TID251 - the one reader
     resolved = source.resolve(tree, "")

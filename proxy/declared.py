@@ -67,6 +67,16 @@ class ModelConfig(BaseModel):
     max_concurrency: int | None = Field(default=None, ge=1)
 
 
+class CacheConfig(BaseModel):
+    """How long and for whom the verdicts of one supervisor are kept (G-43, G-44)."""
+
+    model_config = _STRICT
+
+    ttl_s: float = Field(default=300.0, gt=0)
+    max_entries: int = Field(default=50_000, ge=1)
+    scope: Literal["key", "global"] = "key"
+
+
 class ModerationsConfig(BaseModel):
     """The model names of `/v1/moderations` and of the `moderation` field: each is a policy whose input stage judges.
 

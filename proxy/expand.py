@@ -47,6 +47,21 @@ def _expand_stage(tree: dict[str, Any], stage: str, value: Any) -> Any:
     return options
 
 
+def move_caches(tree: dict[str, Any]) -> None:
+    """Move `cache:` from the entries of `supervisors` to `caches`: a supervisor does not know that it is kept."""
+    entries = as_object(tree.get("supervisors")) or {}
+    for name, entry in entries.items():
+        options = as_object(entry)
+        if options is None or "cache" not in options:
+            continue
+        caches = as_object(tree.setdefault("caches", {}))
+        if caches is None or name in caches:
+            msg = "give 'cache' in the entry or under 'caches', not both"
+            raise ConfigError(msg, f"supervisors.{name}.cache")
+        caches[name] = options["cache"]
+        entries[name] = {key: value for key, value in options.items() if key != "cache"}
+
+
 def inline_references(tree: dict[str, Any]) -> None:
     """Replace members and steps given as the name of a top-level supervisor by that supervisor's entry.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Literal, TypeVar
@@ -135,11 +135,17 @@ class Planner:
         policies: by name.
         supervisors: by name.
         max_cached: combinations kept; beyond that the cache starts anew.
+        remember: gives a supervisor the verdicts it has said to one caller (name, supervisor, name of the key).
     """
 
     def __init__(
-        self, policies: Mapping[str, Policy], supervisors: Mapping[str, Supervisor], max_cached: int = 4096
+        self,
+        policies: Mapping[str, Policy],
+        supervisors: Mapping[str, Supervisor],
+        max_cached: int = 4096,
+        remember: Callable[[str, Supervisor, str], Supervisor] | None = None,
     ) -> None:
+        self._remember = remember
         self._policies = policies
         self._names = sorted(policies)
         self._supervisors = supervisors
@@ -172,7 +178,7 @@ class Planner:
             known = ", ".join(sorted(self._policies)) or "none"
             raise invalid(f"Unknown policy {policy[:64]!r}; known are: {known}.", "policy")
         request = Request("*", None, "*")
-        return self._plan_of([(policy, self._policies[policy])], request)
+        return self._plan_of([(policy, self._policies[policy])], request, None)
 
     def addable(self, request: Request) -> tuple[tuple[str, tuple[Stage, ...], bool], ...]:
         """Return (name, stages, optional) of every supervisor of the matching policies (W-36)."""
@@ -198,17 +204,28 @@ class Planner:
                 known = ", ".join(sorted(optional)) or "none"
                 msg = f"Unknown guardrail {name[:64]!r}; the ones you may add are: {known}."
                 raise RequestError(400, "unknown_guardrail", msg, param="guardrails")
-        return self._plan_of(matching, request)
+        return self._plan_of(matching, request, request.key or "")
 
-    def _plan_of(self, matching: Sequence[tuple[str, Policy]], request: Request) -> Plan:
+    def _plan_of(self, matching: Sequence[tuple[str, Policy]], request: Request, caller: str | None) -> Plan:
+        def find(name: str) -> Supervisor:
+            found = _BUILT_IN.get(name) or self._supervisors[name]
+            # A plan that several callers share remembers nothing: what is kept for one could tell another.
+            return found if self._remember is None or caller is None else self._remember(name, found, caller)
+
         return Plan(
             policies=tuple([name for name, _ in matching]),
-            input=self._merge("input", [(n, p.input) for n, p in matching], request),
-            output=self._merge("output", [(n, p.output) for n, p in matching], request),
+            input=self._merge("input", [(n, p.input) for n, p in matching], request, find),
+            output=self._merge("output", [(n, p.output) for n, p in matching], request, find),
             on_block=_merge_blocks([policy.on_block for _, policy in matching]),
         )
 
-    def _merge(self, stage: Stage, settings: Sequence[tuple[str, StagePolicy]], request: Request) -> StagePlan:
+    def _merge(
+        self,
+        stage: Stage,
+        settings: Sequence[tuple[str, StagePolicy]],
+        request: Request,
+        find: Callable[[str], Supervisor],
+    ) -> StagePlan:
         chosen = [
             (name, policy, _with_built_in(policy, choose(policy, request.asked), unseen=request.unseen))
             for name, policy in settings
@@ -224,11 +241,15 @@ class Planner:
         # A shadow policy must not change what the others do to a reply.
         active = [policy for policy in active if policy.mode != "shadow"] or active
         outputs = [policy for policy in active if isinstance(policy, OutputPolicy)]
+
+        def named(*wanted: Mode) -> Named:
+            return tuple([(name, find(name)) for name, mode in modes.items() if mode in wanted])
+
         return StagePlan(
             stage=stage,
-            blocking=self._named(modes, "blocking") if stage == "input" else self._named(modes, "blocking", "parallel"),
-            parallel=self._named(modes, "parallel") if stage == "input" else (),
-            shadow=self._named(modes, "shadow"),
+            blocking=named("blocking") if stage == "input" else named("blocking", "parallel"),
+            parallel=named("parallel") if stage == "input" else (),
+            shadow=named("shadow"),
             rules={s: _merge_rule(s, held, enforce=modes[s] != "shadow") for s, held in holders.items()},
             policies=tuple([(name, supervisors) for name, _, supervisors in chosen if supervisors]),
             timeout_s=min([policy.timeout_s for policy in active], default=30.0),
@@ -237,12 +258,6 @@ class Planner:
             block_scope="response" if any(p.block_scope == "response" for p in outputs) else "choice",
             on_signed=strictest(("strip", "block"), (p.on_signed for p in outputs)),
         )
-
-    def _named(self, modes: Mapping[str, Mode], *wanted: Mode) -> Named:
-        return tuple([(name, self._find(name)) for name, mode in modes.items() if mode in wanted])
-
-    def _find(self, name: str) -> Supervisor:
-        return _BUILT_IN.get(name) or self._supervisors[name]
 
 
 def _with_built_in(policy: StagePolicy, chosen: tuple[str, ...], *, unseen: bool) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from secrets import token_bytes
 from typing import Any, cast
 
+from proxy.cache import Caches
 from proxy.call import Call
 from proxy.checks import check_config
 from proxy.config import Config, config_version
@@ -187,7 +188,8 @@ async def open_runtime(
         await journal.archive_config(version, _archive(config, labels).to_text())
         metrics.declare(version, labels)
         line_settings = Settings(config.expose, config.limits.request_timeout_s, opener)
-        planner = Planner(config.policies, config.supervisors)
+        caches = Caches(config.caches, version, metrics.count_cache)
+        planner = Planner(config.policies, config.supervisors, remember=caches.remember if config.caches else None)
         field = FieldSettings(config.moderation_field, config.moderation_aliases())
         asked = frozenset([name for name, upstream in config.upstreams.items() if tells_usage(upstream)])
         catalogue = Catalogue(config.served_models(), planner, config.limits, config.tasks, version, field, asked)

@@ -32,7 +32,14 @@ from proxy.config import (
     ServerConfig,
     parse_config,
 )
-from proxy.declared import LocalUpstreamConfig, ModelConfig, ModerationsConfig, UnguardedRoute, UpstreamConfig
+from proxy.declared import (
+    CacheConfig,
+    LocalUpstreamConfig,
+    ModelConfig,
+    ModerationsConfig,
+    UnguardedRoute,
+    UpstreamConfig,
+)
 from proxy.gateway import Gateway
 from proxy.metrics import Metrics
 from proxy.store.rules import Labels
@@ -75,6 +82,7 @@ CONFIGURATION: Mapping[str, type[BaseModel]] = {
     "`limits`": LimitsConfig,
     "`moderations`": ModerationsConfig,
     "`unguarded_routes`": UnguardedRoute,
+    "`caches.NAME`": CacheConfig,
 }
 SUPERVISORS: Mapping[str, type[BaseModel]] = {
     "`rules`": Rules,
