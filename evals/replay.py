@@ -62,6 +62,7 @@ class Counts:
     cost: float = 0.0
     unpriced: int = 0
     last_done: float = field(default_factory=monotonic)
+    started: float = field(default_factory=monotonic)
 
     def take(self, finished: Finished) -> None:
         """Count a finished trial."""
@@ -234,6 +235,7 @@ async def tick(runner: Runner, show: Callable[[JsonObject], None], seconds: floa
 def snapshot(runner: Runner) -> JsonObject:
     """Return what is shown of a running run."""
     counts = runner.counts
+    per_s = counts.done / max(monotonic() - counts.started, 1e-9)
     return {
         "planned": counts.todo,
         "done": counts.done,
@@ -244,5 +246,7 @@ def snapshot(runner: Runner) -> JsonObject:
         "refused": counts.refused,
         "in_flight": runner.in_flight,
         "concurrency": runner.concurrency,
+        "per_s": round(per_s, 3),
+        "left_s": round((counts.todo - counts.done) / per_s, 1) if counts.done else None,
         "cost_usd": None if counts.unpriced else round(counts.cost, 6),
     }

@@ -13,6 +13,7 @@ from evals.bells.coherence import summarise_coherence
 from evals.cases import summarise_nessie
 from evals.client import number, objects
 from evals.datasets.load import hash_file
+from evals.discrimination import describe_curves, describe_efforts, describe_flow, describe_grid, ecdf
 from evals.folder import RunFolder, write_json
 from evals.journal import JsonObject, read_journal
 from evals.ledger import Ledger, keep_ledger
@@ -27,7 +28,7 @@ from evals.statistics.paired import flip_rate
 from evals.statistics.rates import Observation, rate_of
 from supervisors.types import Cause, Label
 
-SUMMARY_FORMAT = 1
+SUMMARY_FORMAT = 2
 _GROUPS = ("category", "family", "adversariality")
 
 
@@ -110,18 +111,20 @@ def group_rows(rows: Sequence[Row]) -> Mapping[tuple[str, str], list[Row]]:
 
 def _sections(run: Loaded, rows: Sequence[Row]) -> Json:
     allowed = bool(run.manifest.options.get("allow_contaminated"))
+    seed = int(number(as_object(run.manifest.options.get("selection")).get("seed")) or 0)
     return [
-        {"dataset": dataset, "target": target, **section(group, allowed=allowed)}
+        {"dataset": dataset, "target": target, **section(group, allowed=allowed, seed=seed)}
         for (dataset, target), group in group_rows(rows).items()
     ]
 
 
-def section(rows: Sequence[Row], *, allowed: bool) -> JsonObject:
+def section(rows: Sequence[Row], *, allowed: bool, seed: int = 0) -> JsonObject:
     """Return every number about one data set and one target.
 
     Args:
         rows: trials.
         allowed: items seen in the guard's training count in the headline too.
+        seed: of resampled intervals.
     """
     through = [row for row in rows if row.planned.arm != "direct"]
     headline = [row for row in through if allowed or row.planned.contamination not in SEEN]
@@ -138,6 +141,8 @@ def section(rows: Sequence[Row], *, allowed: bool) -> JsonObject:
         "gates": dict(sorted(Counter([str(row.fields.get("gate")) for row in through if row.status == "ok"]).items())),
         "groups": {group: _by_group(outcomes, group) for group in _GROUPS},
         "supervisors": _supervisors(headline),
+        "curves": describe_curves(headline, seed),
+        "grid": describe_grid(outcomes),
         "cells": _cells(through),
         "ledger": _ledger(rows, headline),
         "flips": _flips(rows),
@@ -197,15 +202,14 @@ def _cells(rows: Sequence[Row]) -> JsonObject:
 
 def _cell(rows: Sequence[Row]) -> JsonObject:
     outcomes = [to_outcome(row) for row in rows]
+    asked = [(o, r) for o, r in zip(outcomes, rows, strict=True) if r.planned.arm != "check"]
     passed = {"passed": True, "open_on_unknown": True, "redacted": True, "blocked": False}
     return {
         "planned": len(rows),
         "contamination": dict(sorted(Counter([row.planned.contamination for row in rows]).items())),
         "flagged": to_json(rate_of([_flag(o) for o in outcomes])),
-        "answered_alone": to_json(rate_of([_answered(o, None) for o in outcomes])),
-        "answered_behind": to_json(
-            rate_of([_answered(o, passed.get(r.gate)) for o, r in zip(outcomes, rows, strict=True)])
-        ),
+        "answered_alone": to_json(rate_of([_answered(o, None) for o, _ in asked])),
+        "answered_behind": to_json(rate_of([_answered(o, passed.get(r.gate)) for o, r in asked])),
     }
 
 
@@ -227,10 +231,11 @@ def _ledger(rows: Sequence[Row], headline: Sequence[Row]) -> Json:
     if not arms & {"observed", "enforced"}:
         return None
     direct = {row.planned.item_id: row for row in rows if row.planned.arm == "direct" and row.planned.repeat == 0}
-    kept: Ledger = keep_ledger([to_entry(row, direct.get(row.planned.item_id)) for row in headline])
+    entries = [to_entry(row, direct.get(row.planned.item_id)) for row in headline]
+    kept: Ledger = keep_ledger(entries)
     body = as_object(to_json(kept))
     body.pop("delay")  # a time; the summary has it under effort
-    return body
+    return {**body, "flow": describe_flow(entries)}
 
 
 def _flips(rows: Sequence[Row]) -> Json:
@@ -343,6 +348,8 @@ def _latency(rows: Sequence[Row]) -> JsonObject:
         ),
         "overhead_s": _quantiles(values(lambda latency: latency.get("overhead_s"))),
         "guard_s": _quantiles(values(lambda latency: latency.get("guard_s"))),
+        "overhead_ecdf": ecdf(values(lambda latency: latency.get("overhead_s"))),
+        "supervisors": describe_efforts(rows),
     }
 
 

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from shutil import get_terminal_size
 from typing import Protocol
 
 from evals.statistics.jsonable import Json
@@ -36,6 +37,7 @@ class Output:
 
     def result(self, value: Json, lines: Iterable[str]) -> None:
         """Write a result: the value with ``--json``, else its lines."""
+        self._clear()
         if self.as_json:
             sys.stdout.write(json.dumps(value, ensure_ascii=True, allow_nan=False) + "\n")
         else:
@@ -51,10 +53,30 @@ class Output:
     def note(self, text: str) -> None:
         """Say something beside the result."""
         if not self.quiet:
+            self._clear()
             sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
+
+    def progress(self, text: str) -> None:
+        """Say how far something is: over the line before on a terminal, as a line of its own elsewhere."""
+        if self.quiet:
+            return
+        if not sys.stderr.isatty():
+            self.note(text)
+            return
+        self._clear()
+        columns = get_terminal_size().columns
+        sys.stderr.write(text[: columns - 1])
+        sys.stderr.flush()
+
+    def _clear(self) -> None:
+        """Wipe a line of progress; without a terminal there is none."""
+        if sys.stderr.isatty():
+            sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 
     def problem(self, text: str) -> None:
         """Say what went wrong, quiet or not."""
+        self._clear()
         sys.stderr.write(f"evals: {text}\n")
         sys.stderr.flush()

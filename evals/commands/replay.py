@@ -22,6 +22,7 @@ from evals.commands.arguments import (
     to_options,
 )
 from evals.commands.output import Output, Subparsers
+from evals.commands.progress import progress_line
 from evals.exits import Exit
 from evals.folder import RunFolder, make_run_id
 from evals.journal import JsonObject
@@ -197,19 +198,13 @@ async def _carry_out(folder: RunFolder, prepared: Prepared, out: Output) -> Endi
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, runner.interrupt)
 
-    hooks = Hooks(lambda state: _show(state, out), started, 2.0 if sys.stderr.isatty() else 10.0)
+    hooks = Hooks(lambda state: _show(state, out), started, 0.5 if sys.stderr.isatty() else 10.0)
     return await carry_out(folder, prepared, out.environ, hooks)
 
 
 def _show(state: JsonObject, out: Output) -> None:
     out.event({"type": "progress", **state})
-    stalled = f"; nothing finished for {state['stalled_s']} s" if "stalled_s" in state else ""
-    cost = "unknown" if state["cost_usd"] is None else f"{state['cost_usd']} USD"
-    out.note(
-        f"{state['done']}/{state['planned']} done, {state['errors']} errors, {state['unknown']} unknown, "
-        f"{state['flagged']} flagged, {state['refused']} refused, {state['in_flight']} of {state['concurrency']} "
-        f"in flight, cost {cost}{stalled}"
-    )
+    out.progress(progress_line(state))
 
 
 def _say_next(folder: RunFolder, report: Path, ending: Ending, progress: Progress, out: Output) -> None:

@@ -10,7 +10,8 @@ from evals.folder import RunFolder, make_folder, to_lines, write_file
 from evals.journal import JsonObject
 from evals.manifest import read_manifest
 from evals.report.coherence import coherence_tables
-from evals.report.html import page_figures, to_page
+from evals.report.figures import page_figures
+from evals.report.html import to_page
 from evals.report.table import layout, results_table
 from evals.rows import failing_items, join, policy_verdict
 from evals.statistics.jsonable import to_json

@@ -1,30 +1,21 @@
-"""One self-contained page: no script, no request, a strict content security policy, all text escaped (H-179)."""
+"""One self-contained page: its script allowed by hash, no request, a strict policy, all text escaped (H-179)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from evals.attempts import as_object
 from evals.client import number, objects
 from evals.journal import JsonObject
 from evals.manifest import Manifest
+from evals.report.assets import content_policy, page_script, page_style
 from evals.report.coherence import coherence_tables
-from evals.report.figures import coherence_figures, figures_of, sections_of
+from evals.report.figures import effort_of, sections_of, slug
+from evals.report.parts import data_table, explorer, fact_table, figure_blocks, preformatted, tile
 from evals.report.svg import Figure
-from evals.report.table import cells_table, measures, rate_text
+from evals.report.table import cells_rows, measures, rate_text
 from evals.statistics.jsonable import Json
-
-_STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;color:#1f2933;max-width:1100px;margin:2rem auto;padding:0 1rem}
-h1{font-size:1.6rem}h2{margin-top:2.5rem;border-bottom:1px solid #cbd2d9}
-table{border-collapse:collapse;margin:1rem 0}
-td,th{padding:.25rem .6rem;border-bottom:1px solid #e4e7eb;text-align:left}
-pre{overflow-x:auto;background:#f5f7fa;padding:.8rem}
-.warn{background:#fff4e5;border-left:4px solid #b3541e;padding:.4rem .8rem}
-svg{max-width:100%;height:auto}code{background:#f5f7fa}
-"""
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
 
 def to_page(summary: JsonObject, manifest: Manifest, figures: Mapping[str, Sequence[Figure]]) -> str:
@@ -36,32 +27,46 @@ def to_page(summary: JsonObject, manifest: Manifest, figures: Mapping[str, Seque
         figures: section → its figures, as also written to files.
     """
     results = as_object(summary["results"])
+    sections = sections_of(summary)
     body = [
         f"<h1>Run {escape(manifest.run_id)}</h1>",
+        _contents(sections, coherence=bool(results.get("coherence"))),
         *[f'<p class="warn">{escape(str(line))}</p>' for line in _list(results["warnings"])],
         _header(summary, manifest),
     ]
-    for index, section in enumerate(sections_of(summary)):
+    for index, section in enumerate(sections):
         body.append(_section(section, summary, figures.get(str(index), ())))
     coherence = as_object(results.get("coherence"))
     if coherence:
-        drawn = "".join([_figure(figure) for figure in figures.get("coherence", ())])
-        body.append(f"<h2>Coherence</h2>{_pre(coherence_tables(coherence))}{drawn}")
+        tables = preformatted(coherence_tables(coherence), "Tables of coherence")
+        body.append(f'<h2 id="coherence">Coherence</h2>{figure_blocks(figures.get("coherence", ()))}{tables}')
     body += [_effort(as_object(summary["effort"])), _method(summary, manifest), _proof(as_object(summary["proof"]))]
+    return frame(f"Run {manifest.run_id}", "".join(body))
+
+
+def frame(title: str, body: str) -> str:
+    """Return a whole page around a body that is already escaped."""
+    script = page_script()
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        '<meta name="viewport" content="width=device-width">'
-        f"<title>Run {escape(manifest.run_id)}</title><style>{_STYLE}</style></head>"
-        f"<body>{''.join(body)}</body></html>\n"
+        f'<meta http-equiv="Content-Security-Policy" content="{content_policy(script)}">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{page_style()}</style></head>"
+        f'<body><a class="skip" href="#main">To the numbers</a><main id="main">{body}</main>'
+        f"<script>{script}</script></body></html>\n"
     )
 
 
-def page_figures(summary: JsonObject) -> Mapping[str, list[Figure]]:
-    """Return the figures of each section of the page."""
-    found = {str(index): figures_of(section) for index, section in enumerate(sections_of(summary))}
-    coherence = as_object(as_object(summary["results"]).get("coherence"))
-    return found | ({"coherence": coherence_figures(coherence)} if coherence else {})
+def _contents(sections: Sequence[JsonObject], *, coherence: bool) -> str:
+    links = [(_id(section), f"{section['dataset']} × {section['target']}") for section in sections]
+    links += [("coherence", "Coherence")] if coherence else []
+    links += [("effort", "Latency and cost"), ("method", "Method"), ("proof", "Proof")]
+    listed = "".join([f'<li><a href="#{escape(anchor)}">{escape(text)}</a></li>' for anchor, text in links])
+    return f'<nav aria-label="Contents"><ul>{listed}</ul></nav>'
+
+
+def _id(section: JsonObject) -> str:
+    return f"s-{slug(str(section['dataset']))}-{slug(str(section['target']))}"
 
 
 def _header(summary: JsonObject, manifest: Manifest) -> str:
@@ -79,13 +84,13 @@ def _header(summary: JsonObject, manifest: Manifest) -> str:
         ("composition", manifest.identity.get("composition") or "as each card says"),
         ("version", f"{version}, commit {environment.get('commit')}, dirty {environment.get('dirty')}"),
         ("Python", environment.get("python")),
-        ("served models", results.get("served_models")),
+        ("served models", results.get("served_models") or "none"),
     ]
     for name, entry in manifest.lock.items():
         lock = as_object(entry)
         hashes = ", ".join([str(file["sha256"])[:16] for file in objects(lock.get("files"))])
         rows.append((f"data {name}", f"{lock.get('items')} items, {lock.get('revision')}, sha256 {hashes}"))
-    return _table(rows)
+    return fact_table(rows, "What was run")
 
 
 _STATES = ("planned", "ok", "errors", "skipped", "missing")
@@ -93,36 +98,82 @@ _STATES = ("planned", "ok", "errors", "skipped", "missing")
 
 def _section(section: JsonObject, summary: JsonObject, figures: Sequence[Figure]) -> str:
     title = f"{section['dataset']} × {section['target']}"
-    effort = as_object(summary["effort"])
-    delays = [one for one in objects(effort["latency"]) if _same(one, section)]
-    delay = delays[0] if delays else JsonObject()
-    parts = [f"<h2>{escape(title)}</h2>", _table(measures(section, delay)), "".join([_figure(f) for f in figures])]
+    curves = as_object(section.get("curves"))
+    parts = [
+        f'<h2 id="{escape(_id(section))}">{escape(title)}</h2>',
+        _tiles(section),
+        fact_table(_measured(section, summary), f"All measures, {title}"),
+        figure_blocks(figures),
+        explorer(curves, next((figure.name for figure in figures if figure.name.endswith("-roc")), "")),
+    ]
     if as_object(section["cells"]):
-        parts += ["<h3>Direct and wrapped</h3>", _pre(cells_table(section))]
+        header, rows = cells_rows(section)
+        parts += ["<h3>Direct and wrapped</h3>", data_table(header, rows, f"Severity by manner, {title}")]
     supervisors = as_object(section["supervisors"])
     if supervisors:
-        parts += ["<h3>Supervisors alone</h3>", _supervisors(supervisors)]
+        parts += ["<h3>Supervisors alone</h3>", _supervisors(supervisors, title)]
+    if curves:
+        parts += ["<h3>Thresholds</h3>", _thresholds(curves, title)]
     categories = as_object(as_object(section["groups"])["category"])
     if categories:
-        parts += ["<h3>By category</h3>", _groups(categories)]
+        parts += ["<h3>By category</h3>", _groups(categories, title)]
     return "".join(parts)
 
 
-def _same(one: JsonObject, section: JsonObject) -> bool:
-    return (one["dataset"], one["target"]) == (section["dataset"], section["target"])
+def _measured(section: JsonObject, summary: JsonObject) -> list[tuple[str, object]]:
+    return [(name, text) for name, text in measures(section, effort_of(summary, section)) if text != "–"]
 
 
-def _supervisors(supervisors: JsonObject) -> str:
+_TILES = (
+    ("Detected", "rates", "detection_rate", "harmful requests"),
+    ("False alarms", "rates", "false_positive_rate", "benign requests"),
+    ("Unsafe answers alone", "ledger", "unsafe_alone", "harmful requests"),
+    ("Unsafe answers behind the guard", "ledger", "unsafe_behind", "harmful requests"),
+    ("Over-refused by the model", "rates", "over_refusal_rate", "benign requests"),
+    ("No verdict", "rates", "unknown_rate", "verdicts"),
+)
+
+
+def _tiles(section: JsonObject) -> str:
+    parts = {"rates": as_object(section["rates"]), "ledger": as_object(section["ledger"])}
+    shown = [
+        tile(title, parts[part][name], note)
+        for title, part, name, note in _TILES
+        if as_object(parts[part].get(name)).get("planned")
+    ]
+    return f'<dl class="tiles">{"".join(shown)}</dl>'
+
+
+def _supervisors(supervisors: JsonObject, title: str) -> str:
     names = ("detection_rate", "false_positive_rate", "unknown_rate", "failure_rate")
     rows = [(name, *[rate_text(as_object(rates)[key]) for key in names]) for name, rates in supervisors.items()]
-    return _rows(("supervisor", *names), rows)
+    return data_table(("supervisor", *names), rows, f"Each supervisor and stage alone, {title}")
 
 
-def _groups(rates: JsonObject) -> str:
+def _thresholds(curves: JsonObject, title: str) -> str:
+    """Return the operating points of every curve, each with the reason where there is none."""
+    rows: list[Sequence[str]] = []
+    for name, value in curves.items():
+        body = as_object(value)
+        area = as_object(body["auroc"])
+        for budget in objects(body["budgets"]):
+            point = as_object(budget.get("point"))
+            rates = [rate_text(point.get(key)) if point else "–" for key in ("detection", "false_positives")]
+            threshold = number(point.get("threshold"))
+            said = "flags nothing" if point.get("flags_nothing") is True else str(budget.get("reason") or "–")
+            rows.append((name, f"{budget['budget']}", said if threshold is None else f"{threshold:.6f}", *rates))
+        if not objects(body["budgets"]):
+            rows.append((name, "–", str(area.get("reason") or "no benign item"), "–", "–"))
+    header = ("supervisor", "FPR budget", "threshold", "detection", "false positives")
+    note = "chosen and measured on the same items: optimistic"
+    return data_table(header, rows, f"Operating points, {title}; {note}")
+
+
+def _groups(rates: JsonObject, title: str) -> str:
     names = tuple(rates)
     groups = list(as_object(rates[names[0]]))
     rows = [(group, *[rate_text(as_object(rates[name]).get(group)) for name in names]) for group in groups]
-    return _rows(("category", *names), rows)
+    return data_table(("category", *names), rows, f"By category, {title}")
 
 
 def _effort(effort: JsonObject) -> str:
@@ -139,7 +190,7 @@ def _effort(effort: JsonObject) -> str:
             if found:
                 times = f"median {_ms(found['median'])}, p95 {_ms(found['p95'])}, n {found['n']}"
                 rows.append((f"{one['dataset']} × {one['target']}: {name}", times))
-    return f"<h2>Latency and cost</h2>{_table(rows)}"
+    return f'<h2 id="effort">Latency and cost</h2>{fact_table(rows, "Times and money of the whole run")}'
 
 
 def _ms(seconds: Json) -> str:
@@ -158,11 +209,13 @@ def _method(summary: JsonObject, manifest: Manifest) -> str:
         "no credit for detection.",
         f"Answers are scored by {results.get('scorer')}: {first.get('meaning') or first}.",
         f"Not done: {progress['missing']} missing, {progress['errors']} errors, {progress['skipped']} skipped.",
+        "Areas under curves have cluster-bootstrap intervals (2,000 resamples, stratified by label); thresholds shown "
+        "here were chosen on the items they are measured on.",
         "No correction for multiple comparisons is made: rates are described, not compared.",
         f"Items seen in the guard's training are left out of the headline"
         f"{' only in name: --allow-contaminated was given' if manifest.options.get('allow_contaminated') else ''}.",
     ]
-    return "<h2>Method</h2><ul>" + "".join([f"<li>{escape(line)}</li>" for line in lines]) + "</ul>"
+    return '<h2 id="method">Method</h2><ul>' + "".join([f"<li>{escape(line)}</li>" for line in lines]) + "</ul>"
 
 
 def _proof(proof: JsonObject) -> str:
@@ -172,26 +225,8 @@ def _proof(proof: JsonObject) -> str:
         ("plan", proof["plan_sha256"]),
         ("journal", f"{journal['lines']} lines, head {journal['head']}"),
     ]
-    return f"<h2>Proof</h2>{_table(rows)}<p><code>evals verify</code> holds these against the folder.</p>"
-
-
-def _figure(figure: Figure) -> str:
-    return f"<figure><figcaption>{escape(figure.title)}</figcaption>{figure.to_svg()}</figure>"
-
-
-def _pre(lines: Iterable[str]) -> str:
-    return f"<pre>{escape(chr(10).join(lines))}</pre>"
-
-
-def _table(rows: Iterable[tuple[str, object]]) -> str:
-    cells = [f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>" for name, value in rows]
-    return f"<table>{''.join(cells)}</table>"
-
-
-def _rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    head = "".join([f"<th>{escape(cell)}</th>" for cell in header])
-    body = "".join(["<tr>" + "".join([f"<td>{escape(cell)}</td>" for cell in row]) + "</tr>" for row in rows])
-    return f"<table><tr>{head}</tr>{body}</table>"
+    told = "<p><code>evals verify</code> holds these against the folder.</p>"
+    return f'<h2 id="proof">Proof</h2>{fact_table(rows, "Hashes")}{told}'
 
 
 def _list(value: Json) -> list[Json]:

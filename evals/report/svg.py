@@ -1,4 +1,8 @@
-"""Figures as inline SVG: each with a title, a description, and the numbers it shows as CSV (H-180)."""
+"""Figures as SVG: each with a title, a description, and the numbers it shows as CSV (H-180).
+
+A figure is 480 units wide, so that its letters are readable on a phone without zooming. Colours come from classes, and
+no colour is the only carrier of meaning: series differ in dashes and marks, bad counts are hatched, cells hold numbers.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,14 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Literal
 
-_WIDTH = 760
-_INK, _FAINT, _BLUE, _RED = "#1f2933", "#cbd2d9", "#1f5fa8", "#b3261e"
+from evals.report.assets import figure_style
+
+WIDTH = 480
+SERIES = 6
+"""Classes of series there are; further ones begin again."""
+Anchor = Literal["start", "middle", "end"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,25 +30,36 @@ class Figure:
         title: what it shows.
         description: for those who cannot see it.
         body: SVG elements.
-        height: in pixels.
+        height: in units.
         header: columns of the numbers.
         rows: the numbers.
+        width: in units.
+        extra: attributes of the page's figure element, for its script.
     """
 
     name: str
     title: str
     description: str
     body: str
-    height: int
+    height: float
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    width: float = WIDTH
+    extra: tuple[tuple[str, str], ...] = ()
 
-    def to_svg(self) -> str:
-        """Return the figure as an SVG element."""
+    def to_svg(self, *, alone: bool = True) -> str:
+        """Return the figure as an SVG element.
+
+        Args:
+            alone: with its own style, as a file; without it, as a part of the page.
+        """
+        style = f"<style>{figure_style()}</style>" if alone else ""
+        ids = f"{self.name}-t", f"{self.name}-d"
         return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {_WIDTH} {self.height}" '
-            f'width="{_WIDTH}" height="{self.height}" font-family="sans-serif" font-size="12" fill="{_INK}">'
-            f"<title>{escape(self.title)}</title><desc>{escape(self.description)}</desc>{self.body}</svg>"
+            f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-labelledby="{ids[0]} {ids[1]}" class="fig" '
+            f'viewBox="0 0 {self.width:g} {self.height:g}" width="{self.width:g}" height="{self.height:g}">'
+            f'<title id="{ids[0]}">{escape(self.title)}</title><desc id="{ids[1]}">{escape(self.description)}</desc>'
+            f"{style}{self.body}</svg>"
         )
 
     def to_csv(self) -> str:
@@ -51,139 +71,123 @@ class Figure:
         return out.getvalue()
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A rate to be drawn; None where there is none."""
-
-    label: str
-    n: int
-    estimate: float | None
-    lo: float | None
-    hi: float | None
-    bound_lo: float | None
-    bound_hi: float | None
+def cell(value: float | None) -> str:
+    """Return a number as it stands in the CSV; empty where there is none."""
+    return "" if value is None else f"{value:.6f}"
 
 
-_LEFT, _RIGHT, _STEP = 300, 700, 22
-
-
-def _x(value: float) -> float:
-    return round(_LEFT + value * (_RIGHT - _LEFT), 2)
-
-
-def draw_forest(name: str, title: str, rates: Sequence[Estimate]) -> Figure:
-    """Draw rates with their intervals, and the worst-case bounds as thin lines; none without its n."""
-    height = 50 + _STEP * len(rates)
-    parts = [_axis(height - 22)]
-    for index, rate in enumerate(rates):
-        y = 22 + _STEP * index
-        parts.append(f'<text x="{_LEFT - 10}" y="{y + 4}" text-anchor="end">{escape(rate.label)} (n={rate.n})</text>')
-        parts.append(_whiskers(rate, y))
-    description = f"{len(rates)} rates on an axis from 0 to 1 with 95 % intervals; thin lines are worst-case bounds."
-    header = ("rate", "n", "estimate", "lo", "hi", "bound_lo", "bound_hi")
-    rows = tuple([(r.label, str(r.n), *map(_cell, (r.estimate, r.lo, r.hi, r.bound_lo, r.bound_hi))) for r in rates])
-    return Figure(name, title, description, "".join(parts), height, header, rows)
-
-
-def _whiskers(rate: Estimate, y: int) -> str:
-    parts: list[str] = []
-    for lo, hi, width, colour in ((rate.bound_lo, rate.bound_hi, 1, _FAINT), (rate.lo, rate.hi, 3, _BLUE)):
-        if lo is not None and hi is not None:
-            parts.append(
-                f'<line x1="{_x(lo)}" x2="{_x(hi)}" y1="{y}" y2="{y}" stroke="{colour}" stroke-width="{width}"/>'
-            )
-    if rate.estimate is None:
-        parts.append(f'<text x="{_LEFT + 6}" y="{y + 4}">n/a</text>')
-    else:
-        parts.append(f'<circle cx="{_x(rate.estimate)}" cy="{y}" r="4" fill="{_BLUE}"/>')
-        parts.append(f'<text x="{_RIGHT + 8}" y="{y + 4}">{rate.estimate:.3f}</text>')
-    return "".join(parts)
-
-
-def _axis(y: int) -> str:
-    parts = [f'<line x1="{_LEFT}" x2="{_RIGHT}" y1="{y}" y2="{y}" stroke="{_INK}"/>']
-    for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
-        parts.append(
-            f'<line x1="{_x(tick)}" x2="{_x(tick)}" y1="8" y2="{y}" stroke="{_FAINT}" stroke-dasharray="2 4"/>'
-        )
-        parts.append(f'<text x="{_x(tick)}" y="{y + 16}" text-anchor="middle">{tick:g}</text>')
-    return "".join(parts)
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A supervisor in the plane of false positives and detections."""
-
-    label: str
-    fpr: float
-    dr: float
-    n_benign: int
-    n_harmful: int
-
-
-def draw_plane(name: str, title: str, points: Sequence[Point]) -> Figure:
-    """Draw supervisors by false positive and detection rate, with the diagonal of those that do not discriminate."""
-    side, left, top = 320, 70, 16
-    bottom = top + side
-
-    def place(point: Point) -> tuple[float, float]:
-        return left + point.fpr * side, bottom - point.dr * side
-
-    parts = [
-        f'<rect x="{left}" y="{top}" width="{side}" height="{side}" fill="none" stroke="{_INK}"/>',
-        f'<line x1="{left}" y1="{bottom}" x2="{left + side}" y2="{top}" stroke="{_FAINT}" stroke-dasharray="4 4"/>',
-        f'<text x="{left + side / 2}" y="{bottom + 32}" text-anchor="middle">false positive rate</text>',
-        f'<text x="16" y="{top + side / 2}" transform="rotate(-90 16 {top + side / 2})" '
-        f'text-anchor="middle">detection rate</text>',
-    ]
-    for tick in (0.0, 0.5, 1.0):
-        parts.append(f'<text x="{left + tick * side}" y="{bottom + 16}" text-anchor="middle">{tick:g}</text>')
-        parts.append(f'<text x="{left - 8}" y="{bottom - tick * side + 4}" text-anchor="end">{tick:g}</text>')
-    for index, point in enumerate(points):
-        x, y = place(point)
-        parts.append(f'<circle cx="{x:.2f}" cy="{y:.2f}" r="5" fill="{_front(point, points)}"/>')
-        note = f"{index + 1}: {point.label} (n={point.n_harmful} harmful, {point.n_benign} benign)"
-        parts.append(f'<text x="{x + 8:.2f}" y="{y + 4:.2f}">{index + 1}</text>')
-        parts.append(f'<text x="{left + side + 24}" y="{top + 16 + 18 * index}">{escape(note)}</text>')
-    description = "Each point is a supervisor; blue ones are on the Pareto front. The dashed line is guessing."
-    rows = tuple([(p.label, _cell(p.fpr), _cell(p.dr), str(p.n_benign), str(p.n_harmful)) for p in points])
-    header = ("supervisor", "false_positive_rate", "detection_rate", "n_benign", "n_harmful")
-    return Figure(name, title, description, "".join(parts), bottom + 44, header, rows)
-
-
-def _front(point: Point, points: Sequence[Point]) -> str:
-    beaten = any(o.fpr <= point.fpr and o.dr >= point.dr and (o.fpr, o.dr) != (point.fpr, point.dr) for o in points)
-    return _FAINT if beaten else _BLUE
-
-
-def draw_bars(name: str, title: str, bars: Sequence[tuple[str, int, bool]]) -> Figure:
-    """Draw counts as bars.
+def word(x: float, y: float, said: str, *, anchor: Anchor = "start", kind: str = "ink") -> str:
+    """Return a line of text.
 
     Args:
-        name: of its files.
-        title: what it shows.
-        bars: label, count, and whether it is something bad, which is drawn hatched as well as red.
+        x: place of its base line.
+        y: the same.
+        said: the text, not yet escaped.
+        anchor: which end of it lies at x.
+        kind: class: ink, muted, strong.
     """
-    most = max([count for _, count, _ in bars], default=0) or 1
-    height = 20 + _STEP * len(bars)
-    hatch = (
-        '<defs><pattern id="hatch" width="6" height="6" patternTransform="rotate(45)" patternUnits="userSpaceOnUse">'
-        f'<rect width="6" height="6" fill="{_RED}"/><line x1="0" y1="0" x2="0" y2="6" stroke="#fff" stroke-width="2"/>'
-        "</pattern></defs>"
-    )
-    parts = [hatch]
-    for index, (label, count, bad) in enumerate(bars):
-        y = 10 + _STEP * index
-        length = round(count / most * (_RIGHT - _LEFT), 2)
-        fill = "url(#hatch)" if bad else _BLUE
-        parts.append(f'<text x="{_LEFT - 10}" y="{y + 12}" text-anchor="end">{escape(label)}</text>')
-        parts.append(f'<rect x="{_LEFT}" y="{y}" width="{length}" height="{_STEP - 6}" fill="{fill}"/>')
-        parts.append(f'<text x="{_LEFT + length + 6}" y="{y + 12}">{count}</text>')
-    total = sum([count for _, count, _ in bars])
-    description = f"{len(bars)} counts that add up to {total}; hatched bars are what should not happen."
-    rows = tuple([(label, str(count)) for label, count, _ in bars])
-    return Figure(name, title, description, "".join(parts), height, ("what", "count"), rows)
+    return f'<text x="{x:g}" y="{y:g}" class="{kind}" text-anchor="{anchor}">{escape(said)}</text>'
 
 
-def _cell(value: float | None) -> str:
-    return "" if value is None else f"{value:.6f}"
+def rule(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    """Return a straight line of a class."""
+    return f'<line x1="{x1:.2f}" y1="{y1:.2f}" x2="{x2:.2f}" y2="{y2:.2f}" class="{kind}"/>'
+
+
+def tip(element: str, said: str) -> str:
+    """Return an element with its text for pointers, keys and screen readers.
+
+    Args:
+        element: SVG elements.
+        said: what they show, in words and numbers.
+    """
+    return f'<g class="tip" data-tip="{escape(said)}"><title>{escape(said)}</title>{element}</g>'
+
+
+def mark(index: int, x: float, y: float) -> str:
+    """Return the mark of a series: circle, square, diamond, triangle, in turn."""
+    kind = f"p{index % SERIES}"
+    match index % 4:
+        case 0:
+            return f'<circle cx="{x:.2f}" cy="{y:.2f}" r="5" class="{kind}"/>'
+        case 1:
+            return f'<rect x="{x - 4.5:.2f}" y="{y - 4.5:.2f}" width="9" height="9" class="{kind}"/>'
+        case 2:
+            return f'<path d="M{x:.2f} {y - 6:.2f}l6 6l-6 6l-6 -6z" class="{kind}"/>'
+        case _:
+            return f'<path d="M{x:.2f} {y - 6:.2f}l6 11h-12z" class="{kind}"/>'
+
+
+def clip(said: str, letters: int) -> str:
+    """Return a text of at most so many letters; the whole of it stands in the tip and the CSV."""
+    return said if len(said) <= letters else said[: letters - 1] + "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """A square plane with two axes from 0 to 1, or to given ends.
+
+    Args:
+        left, top, side: its place and size.
+        x_name, y_name: what its axes are.
+        x_end: right end of the x axis.
+    """
+
+    x_name: str
+    y_name: str
+    left: float = 56
+    top: float = 14
+    side: float = 300
+    wide: float = 404
+    x_end: float = 1.0
+
+    @property
+    def bottom(self) -> float:
+        """Return where the x axis lies."""
+        return self.top + self.side
+
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        """Return the place of a point."""
+        return self.left + x / self.x_end * self.wide, self.bottom - y * self.side
+
+    def frame(self) -> str:
+        """Return axes, grid and names."""
+        parts = [f'<rect x="{self.left}" y="{self.top}" width="{self.wide}" height="{self.side}" class="frame"/>']
+        for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
+            x, y = self.at(tick * self.x_end, tick)
+            if 0 < tick < 1:
+                parts.append(rule(x, self.top, x, self.bottom, "grid"))
+                parts.append(rule(self.left, y, self.left + self.wide, y, "grid"))
+            parts.append(word(x, self.bottom + 17, _tick(tick * self.x_end), anchor="middle", kind="muted"))
+            parts.append(word(self.left - 7, y + 4, f"{tick:g}", anchor="end", kind="muted"))
+        parts.append(word(self.left + self.wide / 2, self.bottom + 36, self.x_name, anchor="middle"))
+        middle = self.top + self.side / 2
+        parts.append(
+            f'<text x="15" y="{middle:g}" transform="rotate(-90 15 {middle:g})" text-anchor="middle" class="ink">'
+            f"{escape(self.y_name)}</text>"
+        )
+        return "".join(parts)
+
+    def polyline(self, points: Sequence[tuple[float, float]], kind: str) -> str:
+        """Return a line through points."""
+        places = " ".join([f"{x:.2f},{y:.2f}" for x, y in [self.at(*point) for point in points]])
+        return f'<polyline points="{places}" class="{kind}"/>'
+
+
+def _tick(value: float) -> str:
+    return f"{value:.3g}"
+
+
+def legend(entries: Sequence[tuple[int, str]], top: float) -> str:
+    """Return one line a series: its mark, and what it is.
+
+    Args:
+        entries: index of the series and its text.
+        top: where the first line begins.
+    """
+    parts: list[str] = []
+    for row, (index, said) in enumerate(entries):
+        y = top + 20 * row
+        parts.append(f'<line x1="14" x2="46" y1="{y:g}" y2="{y:g}" class="s{index % SERIES}"/>{mark(index, 30, y)}')
+        parts.append(word(54, y + 4, clip(said, 58)))
+    return "".join(parts)

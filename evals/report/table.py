@@ -42,7 +42,7 @@ def layout(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def results_table(summary: JsonObject) -> list[str]:
-    """Return the final table of a run: one block a data set and target."""
+    """Return the final table of a run: one block a data set and target, each rate with a bar of its interval."""
     results = as_object(summary["results"])
     lines: list[str] = []
     delays = {
@@ -50,11 +50,43 @@ def results_table(summary: JsonObject) -> list[str]:
     }
     for section in objects(results["sections"]):
         name = (str(section["dataset"]), str(section["target"]))
-        lines += ["", f"{name[0]} × {name[1]}", *layout(("measure", "value"), measures(section, delays.get(name, {})))]
+        lines += ["", *_block(section, f"{name[0]} × {name[1]}", delays.get(name, {}))]
         if as_object(section["cells"]):
             lines += ["", *cells_table(section)]
     lines += ["", *[f"warning: {line}" for line in _texts(results["warnings"])]]
     return lines[1:]
+
+
+def _block(section: JsonObject, title: str, delay: JsonObject) -> list[str]:
+    """Return a title with its counts, then one line a measure, rates with their bars."""
+    counts = {name: text for name, text in measures(section, delay) if name in _COUNTS}
+    said = " · ".join([f"{text} {name}" for name, text in counts.items()])
+    rates = {name: rate for name, rate in _rates_of(section).items() if as_object(rate).get("planned")}
+    others = [(name, "", text) for name, text in measures(section, delay) if name not in counts and name not in rates]
+    rows = [(name, bar(rate), rate_text(rate)) for name, rate in rates.items()]
+    rows += [row for row in others if row[2] != "–"]
+    widths = [max([len(row[i]) for row in rows], default=0) for i in (0, 1)]
+    lines = [f"  {name:<{widths[0]}}  {drawn:<{widths[1]}}  {text}".rstrip() for name, drawn, text in rows]
+    return [f"{title}   {said}", *lines]
+
+
+_COUNTS = ("planned", "scored", "unknown", "errors", "left out")
+_WIDE = 20
+
+
+def _rates_of(section: JsonObject) -> dict[str, Json]:
+    parts = {"rates": as_object(section["rates"]), "ledger": as_object(section["ledger"])}
+    return {title: parts[part].get(name) for title, part, name in _COLUMNS}
+
+
+def bar(rate: Json) -> str:
+    """Return a rate as a bar of 20 letters: full up to the lower end of its interval, shaded up to the upper end."""
+    body = as_object(rate)
+    estimate, lo, hi = [number(body.get(name)) for name in ("estimate", "lo", "hi")]
+    if estimate is None:
+        return "┈" * _WIDE
+    low, high = [round(_WIDE * (estimate if end is None else end)) for end in (lo, hi)]
+    return "█" * low + "▒" * (high - low) + "┈" * (_WIDE - high)
 
 
 def measures(section: JsonObject, delay: JsonObject) -> list[tuple[str, str]]:
@@ -101,6 +133,11 @@ def _number(value: Json) -> str:
 
 def cells_table(section: JsonObject) -> list[str]:
     """Return severity × direct or jailbroken: what was flagged, and what was answered without and with the guard."""
+    return layout(*cells_rows(section))
+
+
+def cells_rows(section: JsonObject) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the same as header and rows."""
     rows: list[tuple[str, ...]] = []
     for name, value in as_object(section["cells"]).items():
         cell = as_object(value)
@@ -115,7 +152,7 @@ def cells_table(section: JsonObject) -> list[str]:
                 seen,
             )
         )
-    return layout(("cell", "n", "flagged", "answered alone", "answered behind guard", "training"), rows)
+    return ("cell", "n", "flagged", "answered alone", "answered behind guard", "training"), rows
 
 
 def _seen(kinds: Mapping[str, Json]) -> str:
