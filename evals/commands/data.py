@@ -16,8 +16,9 @@ from evals.datasets import Card, list_cards, load_card, read_dataset, state, ver
 from evals.datasets.fetch import Fetched, FetchOptions, fetch
 from evals.datasets.load import constant_columns, count_labels, how_to_obtain
 from evals.datasets.lock import LOCK_NAME, lock, read_lock, verify_lock, write_lock
-from evals.datasets.overlap import overlap
+from evals.datasets.overlap import count_origins, overlap, overlap_many
 from evals.exits import Exit
+from evals.report.overlap import overlap_rows, write_overlap
 from evals.report.table import layout
 from evals.statistics.jsonable import Json, to_json
 from supervisors.errors import ConfigError
@@ -33,7 +34,9 @@ def add_parsers(commands: Subparsers) -> None:
     )
     add_common(parser)
     parser.add_argument("action", choices=("fetch", "verify", "show", "lock", "overlap"))
-    parser.add_argument("sets", nargs="*", metavar="SET", help="data sets; verify without any takes all")
+    parser.add_argument(
+        "sets", nargs="*", metavar="SET", help="data sets; verify and overlap without any take all there are"
+    )
     parser.add_argument("--offline", action="store_true", help="fetch: open no connection")
     parser.add_argument("--accept-licence", action="append", default=[], metavar="SET", help="fetch: read and accepted")
     parser.add_argument(
@@ -43,12 +46,14 @@ def add_parsers(commands: Subparsers) -> None:
         "--lock-file", type=Path, default=Path(LOCK_NAME), help=f"lock and verify (default {LOCK_NAME})"
     )
     parser.add_argument("--locked", action="store_true", help="verify: against the lock file instead of the cards")
+    parser.add_argument("--near", action="store_true", help="overlap: also near texts (always for up to 12 sets)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="overlap: also write a page, a table and the ids")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace, out: Output) -> int:
     """Run one action."""
-    if not args.sets and args.action != "verify":
+    if not args.sets and args.action not in ("verify", "overlap"):
         msg = f"evals data {args.action}: name at least one data set; `evals list datasets` shows all"
         raise ConfigError(msg)
     return _ACTIONS[args.action](args, out)
@@ -141,16 +146,28 @@ def _lock(args: argparse.Namespace, out: Output) -> int:
     return Exit.DONE
 
 
+_NEAR_SETS = 12
+"""Up to so many sets near texts are looked for without being asked; it takes a pass over each pair."""
+
+
 def _overlap(args: argparse.Namespace, out: Output) -> int:
     folder = data_dir(args, out)
-    loaded = {card.id: read_dataset(card, folder, accept_drift=args.accept_drift).items for card in _cards(args)}
+    cards = _cards(args) if args.sets else [card for card in _cards(args) if state(card, folder) == "present"]
+    loaded = {card.id: read_dataset(card, folder, accept_drift=args.accept_drift).items for card in cards}
     if len(loaded) < 2:
-        msg = "evals data overlap: name at least two data sets"
+        msg = f"evals data overlap: needs at least two data sets, {len(loaded)} named or present in {folder}"
         raise ConfigError(msg)
-    found = overlap(loaded)
-    rows = [(o.left, o.right, *map(str, (o.exact, o.norm, o.near, o.left_texts, o.right_texts))) for o in found]
-    header = ("left", "right", "exact", "normalised", "near", "left texts", "right texts")
-    out.result(to_json(found), layout(header, rows))
+    near = args.near or len(loaded) <= _NEAR_SETS
+    found = overlap(loaded) if near else overlap_many(loaded)
+    header, rows = overlap_rows(found)
+    origins = {name: count_origins(items) for name, items in loaded.items()}
+    compiled = {name: counts for name, counts in origins.items() if len(counts) > 1}
+    value: Json = {"sets": len(loaded), "near": near, "pairs": to_json(found), "origins": to_json(compiled)}
+    sharing = [one for one in found if one.norm or one.near]
+    said = f"{len(sharing)} of {len(loaded) * (len(loaded) - 1) // 2} pairs of {len(loaded)} sets share a text"
+    out.result(value, [*layout(header, rows), "", said + ("" if near else "; near texts were not looked for: --near")])
+    if args.out is not None:
+        out.note(f"report: {write_overlap(found, loaded, compiled, args.out)}")
     return Exit.DONE
 
 

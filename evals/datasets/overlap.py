@@ -45,7 +45,7 @@ class Overlap:
         left, right: names of the sets.
         exact: distinct texts that occur on both sides.
         norm: distinct normalised texts that occur on both sides; contains the exact ones.
-        near: pairs of distinct normalised texts that are near and not equal.
+        near: pairs of distinct normalised texts that are near and not equal; None when it was not looked for.
         left_texts, right_texts: distinct normalised texts of each side.
         shared: every shared text with its ids.
     """
@@ -54,15 +54,52 @@ class Overlap:
     right: str
     exact: int
     norm: int
-    near: int
+    near: int | None
     left_texts: int
     right_texts: int
     shared: tuple[SharedText, ...]
+
+    @property
+    def contained(self) -> float:
+        """Return the share of the smaller side's texts that the other side has too."""
+        return self.norm / (min(self.left_texts, self.right_texts) or 1)
 
 
 def overlap(sets: Mapping[str, Sequence[Item]]) -> tuple[Overlap, ...]:
     """Report what each pair of sets shares, in the order given (DS-14). Rows without text take no part."""
     return tuple(compare_sets(left, sets[left], right, sets[right]) for left, right in combinations(sets, 2))
+
+
+def overlap_many(sets: Mapping[str, Sequence[Item]]) -> tuple[Overlap, ...]:
+    """Report the pairs that share a text exactly or after normalising, in one pass over many sets; the rest share none.
+
+    Near texts are not looked for: that takes a pass over each pair, see `overlap`.
+    """
+    by_norm = {name: _by_norm(items) for name, items in sets.items()}
+    exact = {name: {text for item in items for text in texts_of(item)} for name, items in sets.items()}
+    owners: dict[str, list[str]] = {}
+    for name, texts in by_norm.items():
+        for text in texts:
+            owners.setdefault(text, []).append(name)
+    common: dict[tuple[str, str], list[str]] = {}
+    for text, names in owners.items():
+        for pair in combinations(names, 2):
+            common.setdefault(pair, []).append(text)
+    return tuple(_of_common(pair, common[pair], by_norm, exact) for pair in combinations(sets, 2) if pair in common)
+
+
+def _of_common(
+    pair: tuple[str, str],
+    texts: Sequence[str],
+    by_norm: Mapping[str, Mapping[str, Sequence[Item]]],
+    exact: Mapping[str, set[str]],
+) -> Overlap:
+    left, right = pair
+    ours, theirs = by_norm[left], by_norm[right]
+    same = exact[left] & exact[right]
+    norms = {norm_text(text) for text in same}
+    shared = [SharedText("exact" if t in norms else "norm", _ids(ours[t]), _ids(theirs[t])) for t in texts]
+    return Overlap(left, right, len(same), len(texts), None, len(ours), len(theirs), tuple(shared))
 
 
 def compare_sets(left: str, left_items: Sequence[Item], right: str, right_items: Sequence[Item]) -> Overlap:

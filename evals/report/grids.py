@@ -36,13 +36,13 @@ def draw_heat(
     """
     step = max(72.0, (WIDTH - _LABEL - 6) / max(len(columns), 1))
     parts = [
-        word(_LABEL + step * (index + 0.5), 16, clip(column, int(step / 7)), anchor="middle", kind="muted")
+        word(_LABEL + step * (index + 0.5), 16, clip(column, int(step / 8)), anchor="middle", kind="muted")
         for index, column in enumerate(columns)
     ]
     listed: list[tuple[str, ...]] = []
     for number, (label, cells) in enumerate(rows.items()):
         y = 26 + 30 * number
-        parts.append(word(_LABEL - 8, y + 18, clip(label, 25), anchor="end"))
+        parts.append(word(_LABEL - 8, y + 18, clip(label, 23), anchor="end"))
         for index, column in enumerate(columns):
             one = cells.get(column)
             parts.append(_heat_cell(one, _LABEL + step * index, y, step - 3, f"{label}, {column}"))
@@ -62,7 +62,7 @@ def _heat_cell(one: Cell | None, x: float, y: float, wide: float, where: str) ->
         )
     shade = 0.06 + 0.9 * min(max(one.value, 0.0), 1.0)
     drawn = f'<rect {place} class="heat" fill-opacity="{shade:.3f}"/>'
-    kind = "on" if shade > 0.55 else "ink"
+    kind = "on" if shade > 0.62 else "ink"
     return tip(drawn, f"{where}: {one.said}") + word(x + wide / 2, y + 18, one.text, anchor="middle", kind=kind)
 
 

@@ -31,8 +31,8 @@ def to_page(summary: JsonObject, manifest: Manifest, figures: Mapping[str, Seque
     body = [
         f"<h1>Run {escape(manifest.run_id)}</h1>",
         _contents(sections, coherence=bool(results.get("coherence"))),
+        _subtitle(summary, manifest),
         *[f'<p class="warn">{escape(str(line))}</p>' for line in _list(results["warnings"])],
-        _header(summary, manifest),
     ]
     for index, section in enumerate(sections):
         body.append(_section(section, summary, figures.get(str(index), ())))
@@ -40,7 +40,12 @@ def to_page(summary: JsonObject, manifest: Manifest, figures: Mapping[str, Seque
     if coherence:
         tables = preformatted(coherence_tables(coherence), "Tables of coherence")
         body.append(f'<h2 id="coherence">Coherence</h2>{figure_blocks(figures.get("coherence", ()))}{tables}')
-    body += [_effort(as_object(summary["effort"])), _method(summary, manifest), _proof(as_object(summary["proof"]))]
+    body += [
+        _header(summary, manifest),
+        _effort(as_object(summary["effort"])),
+        _method(summary, manifest),
+        _proof(as_object(summary["proof"])),
+    ]
     return frame(f"Run {manifest.run_id}", "".join(body))
 
 
@@ -60,9 +65,16 @@ def frame(title: str, body: str) -> str:
 def _contents(sections: Sequence[JsonObject], *, coherence: bool) -> str:
     links = [(_id(section), f"{section['dataset']} × {section['target']}") for section in sections]
     links += [("coherence", "Coherence")] if coherence else []
-    links += [("effort", "Latency and cost"), ("method", "Method"), ("proof", "Proof")]
+    links += [("run", "What was run"), ("effort", "Latency and cost"), ("method", "Method"), ("proof", "Proof")]
     listed = "".join([f'<li><a href="#{escape(anchor)}">{escape(text)}</a></li>' for anchor, text in links])
     return f'<nav aria-label="Contents"><ul>{listed}</ul></nav>'
+
+
+def _subtitle(summary: JsonObject, manifest: Manifest) -> str:
+    progress = as_object(as_object(summary["results"])["progress"])
+    counts = f"{progress['ok']} of {progress['planned']} trials done, {progress['errors']} errors"
+    said = f"Target {manifest.labels['target']}, guard {manifest.labels['guard']}; {counts}; {manifest.started[:10]}"
+    return f'<p class="note">{escape(said)}</p>'
 
 
 def _id(section: JsonObject) -> str:
@@ -90,7 +102,7 @@ def _header(summary: JsonObject, manifest: Manifest) -> str:
         lock = as_object(entry)
         hashes = ", ".join([str(file["sha256"])[:16] for file in objects(lock.get("files"))])
         rows.append((f"data {name}", f"{lock.get('items')} items, {lock.get('revision')}, sha256 {hashes}"))
-    return fact_table(rows, "What was run")
+    return f'<h2 id="run">What was run</h2>{fact_table(rows, "Target, guard, versions and data")}'
 
 
 _STATES = ("planned", "ok", "errors", "skipped", "missing")

@@ -12,7 +12,7 @@ import pytest
 
 from evals.datasets import load, load_card
 from evals.datasets.load import missing_files
-from evals.datasets.overlap import NEAR, compare_sets, count_origins, overlap, shingles, without_shared
+from evals.datasets.overlap import NEAR, compare_sets, count_origins, overlap, overlap_many, shingles, without_shared
 from evals.types import Item, Truth, make_item_id
 
 LONG = "please describe the colour of the violet umbrella that stands beside the green kettle on the shelf"
@@ -114,3 +114,17 @@ def test_every_pair_of_sets_is_reported_and_origins_are_counted() -> None:  # DS
 )  # fmt: skip
 def test_the_counts_of_the_specification_hold(left: str, right: str, count: int, data_dir: Path) -> None:  # DS-14, §6
     assert compare_sets(left, real(left, data_dir), right, real(right, data_dir)).norm == count
+
+
+def test_many_sets_at_once_give_the_counts_of_each_pair() -> None:  # DS-14
+    sets = {"a": items("Green kettle", "x", "y"), "b": items("green  kettle", "x"), "c": items("z")}
+    many = {(one.left, one.right): one for one in overlap_many(sets)}
+    for one in overlap(sets):
+        found = many.pop((one.left, one.right), None)
+        assert (one.exact, one.norm) == ((0, 0) if found is None else (found.exact, found.norm))
+        if found is not None:
+            assert found.near is None
+            assert [(text.key, text.left) for text in found.shared] == [
+                (text.key, text.left) for text in one.shared if text.key != "near"
+            ]
+    assert many == {}
