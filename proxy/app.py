@@ -27,6 +27,7 @@ from proxy.asgi import (
     send_methods,
 )
 from proxy.config import Config
+from proxy.edge import Direct, find_direct
 from proxy.gateway import Gateway
 from proxy.keys import read_key
 from proxy.line import SLOW_BYTES
@@ -136,7 +137,8 @@ class App:
         made = self._ids.make(started)
         request_id = read_request_id(headers, made)
         send = _name_id(send, adapter, request_id)
-        out = AsgiResponder(receive, send)
+        direct = find_direct(scope)
+        out = AsgiResponder(receive, send, None if direct is None or adapter.route in _ID_NAMES else direct.reply)
         finished = False
         try:
             runtime = self.gateway.enter()
@@ -144,9 +146,9 @@ class App:
                 caller = runtime.keyring.authenticate(read_key(headers.get("authorization"), headers.get("x-api-key")))
                 arrival = Arrival(made, request_id, adapter, caller, headers, started, clock)
                 if caller.allowance is None:
-                    await self._judge(runtime, arrival, out, receive)
+                    await self._judge(runtime, arrival, out, receive, direct)
                 else:
-                    await self._judge_admitted(runtime, arrival, out, receive)
+                    await self._judge_admitted(runtime, arrival, out, receive, direct)
             finally:
                 self.gateway.leave(runtime)
             finished = True
@@ -160,25 +162,30 @@ class App:
                 out.status = await send_error(send, adapter.error_reply(internal(), request_id), request_id)
             self.gateway.metrics.count_request(adapter.route, out.status or 499)
 
-    async def _judge_admitted(self, runtime: Runtime, arrival: Arrival, out: AsgiResponder, receive: Receive) -> None:
+    async def _judge_admitted(
+        self, runtime: Runtime, arrival: Arrival, out: AsgiResponder, receive: Receive, direct: Direct | None
+    ) -> None:
         """Judge what the rate of the caller allows; what it does not is recorded as refused."""
         admitted = False
         try:
             with arrival.caller.admitted():
                 admitted = True
-                await self._judge(runtime, arrival, out, receive)
+                await self._judge(runtime, arrival, out, receive, direct)
         except RequestError as error:
             if not admitted:
                 _record_refused(runtime, arrival, "", error)
             raise
 
-    async def _judge(self, runtime: Runtime, arrival: Arrival, out: AsgiResponder, receive: Receive) -> None:
+    async def _judge(
+        self, runtime: Runtime, arrival: Arrival, out: AsgiResponder, receive: Receive, direct: Direct | None
+    ) -> None:
         model = ""
         try:
             arrival.caller.allow_route(arrival.adapter.route)
             limits = runtime.config.limits
-            raw = await read_body(receive, arrival.headers, limits.max_body_bytes, limits.request_timeout_s)
-            body = await _parse(raw, runtime.config.limits.max_json_depth)
+            arrived = None if direct is None else direct.take_body()
+            raw = await read_body(receive, arrival.headers, limits.max_body_bytes, limits.request_timeout_s, arrived)
+            body = await _parse(raw, limits.max_json_depth)
             model = str(body.get("model", ""))[:200]
             if arrival.adapter is MODERATIONS:
                 moderating = Moderating.read(runtime, arrival, body, len(raw))

@@ -16,6 +16,7 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+Reply = Callable[[int, Sequence[Header], bytes], Awaitable[None]]
 
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,128}\Z")
 
@@ -43,7 +44,9 @@ def read_request_id(headers: Mapping[str, str], made: str) -> str:
     return given if _REQUEST_ID.match(given) else made
 
 
-async def read_body(receive: Receive, headers: Mapping[str, str], max_bytes: int, timeout_s: float) -> bytes:
+async def read_body(
+    receive: Receive, headers: Mapping[str, str], max_bytes: int, timeout_s: float, arrived: bytes | None = None
+) -> bytes:
     """Read the whole body, decompressed; the limit applies while reading and while inflating.
 
     Args:
@@ -51,6 +54,7 @@ async def read_body(receive: Receive, headers: Mapping[str, str], max_bytes: int
         headers: of the request.
         max_bytes: most bytes, as sent and decompressed.
         timeout_s: longest time until the body is complete.
+        arrived: the whole body as sent, if it is here already.
 
     Raises:
         RequestError: 408 too late, 413 beyond the limit, 415 for an encoding other than gzip, 400 for broken
@@ -60,20 +64,24 @@ async def read_body(receive: Receive, headers: Mapping[str, str], max_bytes: int
     declared = headers.get("content-length", "")
     if declared.isdigit() and int(declared) > max_bytes:
         raise _too_large(max_bytes)
-    try:
-        async with asyncio.timeout(timeout_s):
-            body = await _read_all(receive, max_bytes)
-    except TimeoutError as error:
-        raise RequestError(408, "request_timeout", "The body of the request took too long to arrive.") from error
+    body = await _read_in_time(receive, max_bytes, timeout_s) if arrived is None else arrived
     if len(body) > max_bytes:
         raise _too_large(max_bytes)
-    encoding = headers.get("content-encoding", "identity").strip().lower()
+    encoding = headers.get("content-encoding", "").strip().lower()
     if encoding in ("", "identity"):
         return body
     if encoding != "gzip":
         msg = f"The content encoding {encoding[:32]!r} is not supported; send gzip or none."
         raise RequestError(415, "unsupported_content_encoding", msg)
     return await asyncio.to_thread(inflate, body, max_bytes)
+
+
+async def _read_in_time(receive: Receive, max_bytes: int, timeout_s: float) -> bytes:
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await _read_all(receive, max_bytes)
+    except TimeoutError as error:
+        raise RequestError(408, "request_timeout", "The body of the request took too long to arrive.") from error
 
 
 async def _read_all(receive: Receive, max_bytes: int) -> bytes:
@@ -130,10 +138,14 @@ async def send_error(send: Send, reply: ErrorReply, request_id: str) -> int:
 
 async def send_whole(send: Send, status: int, headers: Sequence[Header], body: bytes) -> None:
     """Send a whole answer; an event stream gets no length (W-03)."""
-    is_stream = any(name == b"content-type" and value.startswith(b"text/event-stream") for name, value in headers)
-    length = [] if is_stream else [(b"content-length", str(len(body)).encode())]
+    length = [] if is_event_stream(headers) else [(b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": [*headers, *length]})
     await send({"type": "http.response.body", "body": body})
+
+
+def is_event_stream(headers: Sequence[Header]) -> bool:
+    """Say whether an answer is a stream of events, by its content type, which comes first."""
+    return bool(headers) and headers[0][0] == b"content-type" and headers[0][1].startswith(b"text/event-stream")
 
 
 def also_named(send: Send, name: bytes, value: str) -> Send:
@@ -166,18 +178,23 @@ class AsgiResponder:
     Args:
         receive: after the body it delivers nothing but the disconnect.
         send: sends messages.
+        at_once: sends a whole answer without messages, where the server can.
     """
 
-    __slots__ = ("_receive", "_send", "status")
+    __slots__ = ("_at_once", "_receive", "_send", "status")
 
-    def __init__(self, receive: Receive, send: Send) -> None:
+    def __init__(self, receive: Receive, send: Send, at_once: Reply | None = None) -> None:
         self._receive = receive
         self._send = send
+        self._at_once = at_once
         self.status = 0
 
     async def reply(self, status: int, headers: Sequence[Header], body: bytes) -> None:
         """Send a whole answer."""
         self.status = status
+        if self._at_once is not None and not is_event_stream(headers):
+            await self._at_once(status, headers, body)
+            return
         await send_whole(self._send, status, headers, body)
 
     async def start(self, status: int, headers: Sequence[Header]) -> None:

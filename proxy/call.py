@@ -13,13 +13,15 @@ from proxy.record import ClientEnd, JudgedBy, Outcome, Phase, Record, RecordKind
 from proxy.stages import StageResult
 from proxy.wire.adapter import Adapter
 from proxy.wire.moderation_field import FieldAsk
+from supervisors.light import light_dataclass
 from supervisors.signals import Signal
 from supervisors.types import Assessment, Cause, Segment, Stage, unknown
 
 BOTH_STAGES: tuple[Stage, ...] = ("input", "output")
+NOTHING_JUDGED = StageResult(None)
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Call:
     """What is known of an exchange before anything is judged.
 
@@ -87,7 +89,7 @@ class Progress:
     replies: dict[int, tuple[Segment, ...]] = field(default_factory=dict[int, tuple[Segment, ...]])
     verdicts: list[JudgedBy] = field(default_factory=list[JudgedBy])
     decisions: list[Decision] = field(default_factory=list[Decision])
-    input: StageResult = field(default_factory=lambda: StageResult(None))
+    input: StageResult = NOTHING_JUDGED
     outputs: list[StageResult] = field(default_factory=list[StageResult])
     called: bool = False
     attempts: int = 0
@@ -147,7 +149,7 @@ class Progress:
 _SKIPPED = unknown(Cause.SKIPPED)
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Kept:
     """What a record keeps of an exchange's text, by content mode (O-25)."""
 

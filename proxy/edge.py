@@ -1,20 +1,100 @@
-"""The server's HTTP/1.1 protocol with one write an answer: the head waits for the first bytes of the body."""
+"""The server's HTTP/1.1 protocol: one write an answer, and for judged routes a way past the messages of ASGI."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from proxy.headers import Header
 
 
 class EdgeProtocol(HttpToolsProtocol):
-    """uvicorn's protocol over a `HeadJoiner`."""
+    """uvicorn's protocol over a `HeadJoiner`; the scope of a request holds its `Direct`."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Begin to serve one connection."""
         joiner = HeadJoiner(transport, asyncio.get_running_loop())
         super().connection_made(cast("asyncio.Transport", joiner))
+
+    def on_headers_complete(self) -> None:
+        """Begin to serve one request."""
+        super().on_headers_complete()
+        if self.cycle is not None and self.cycle.scope is self.scope:
+            self.scope["extensions"] = cast("Any", {DIRECT: Direct(self.cycle)})  # ours, not one of ASGI
+
+
+DIRECT: Final = "guardrail.direct"
+"""Name of the ASGI extension."""
+
+
+class Direct:
+    """One request and its answer without messages: a body that has arrived, and an answer in one write.
+
+    Only for requests whose method has a body in its answer. Where it is not used, ASGI's messages work as ever.
+
+    Args:
+        cycle: uvicorn's state of the request.
+    """
+
+    __slots__ = ("_cycle",)
+
+    def __init__(self, cycle: RequestResponseCycle) -> None:
+        self._cycle = cycle
+
+    def take_body(self) -> bytes | None:
+        """Return the whole body if all of it is here, None if the caller has to wait for it (or for nothing)."""
+        cycle = self._cycle
+        if cycle.more_body or cycle.disconnected:
+            return None
+        body = bytes(cycle.body)
+        cycle.body = bytearray()
+        cycle.flow.resume_reading()
+        return body
+
+    async def reply(self, status: int, headers: Sequence[Header], body: bytes) -> None:
+        """Send a whole answer; its length is added to the headers.
+
+        Raises:
+            RuntimeError: an answer has begun, or a header would split it.
+        """
+        cycle = self._cycle
+        if cycle.flow.write_paused and not cycle.disconnected:
+            await cycle.flow.drain()
+        if cycle.disconnected:
+            return
+        if cycle.response_started:
+            msg = "an answer has begun already"
+            raise RuntimeError(msg)
+        head = self._head(status, headers, len(body))
+        cycle.response_started = True
+        cycle.waiting_for_100_continue = False
+        cycle.transport.write(head + body)
+        cycle.response_complete = True
+        cycle.message_event.set()
+        if not cycle.keep_alive:
+            cycle.transport.close()
+        cycle.on_response()
+
+    def _head(self, status: int, headers: Sequence[Header], length: int) -> bytes:
+        cycle = self._cycle
+        lines = [b"%b: %b\r\n" % pair for pair in (*cycle.default_headers, *headers)]
+        lines.append(b"content-length: %d\r\n" % length)
+        if not cycle.keep_alive:
+            lines.append(b"connection: close\r\n")
+        head = b"".join([STATUS_LINE[status], *lines, b"\r\n"])
+        if head.count(b"\n") != len(lines) + 2 or head.count(b"\r") != len(lines) + 2:
+            msg = "a header of the answer holds a line break"
+            raise RuntimeError(msg)
+        return head
+
+
+def find_direct(scope: Mapping[str, Any]) -> Direct | None:
+    """Return the way past the messages, None under a server that has none."""
+    extensions = scope.get("extensions")
+    return None if extensions is None else extensions.get(DIRECT)
 
 
 class HeadJoiner:

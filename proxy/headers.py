@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from proxy.call import Call, Progress
@@ -29,7 +30,8 @@ def guardrail_headers(call: Call, progress: Progress, expose: Expose, overhead_s
     if expose == "none":
         return [(b"x-guardrail-id", call.id.encode())]
     results = [progress.input] if call.stream else [progress.input, *progress.outputs]
-    action = max((result.action for result in results), key=_ACTIONS.index)
+    actions = [result.action for result in results]
+    action = max(actions, key=_ACTIONS.index)
     headers: list[Header] = [
         (b"x-guardrail-id", call.id.encode()),
         (b"x-guardrail-decision", action.encode()),
@@ -38,11 +40,16 @@ def guardrail_headers(call: Call, progress: Progress, expose: Expose, overhead_s
     if expose == "full":
         headers += [
             (b"x-guardrail-verdict", verdict_word(results).encode()),
-            (b"x-guardrail-policy", ",".join(call.plan.policies).encode("ascii", "replace")),
-            (b"x-guardrail-policy-version", call.version[:12].encode()),
+            *_policy_headers(call.plan.policies, call.version),
             (b"x-guardrail-applied", ",".join(applied(results)).encode("ascii", "replace")),
         ]
     return headers
+
+
+@lru_cache(64)
+def _policy_headers(policies: tuple[str, ...], version: str) -> tuple[Header, Header]:
+    names = ",".join(policies).encode("ascii", "replace")
+    return (b"x-guardrail-policy", names), (b"x-guardrail-policy-version", version[:12].encode())
 
 
 def verdict_word(results: Sequence[StageResult]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from hmac import compare_digest
@@ -12,9 +11,10 @@ from hmac import compare_digest
 from proxy.config import KeyConfig
 from proxy.limits import Allowance
 from proxy.wire.errors import RequestError
+from supervisors.light import light_dataclass
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Caller:
     """Who is asking.
 

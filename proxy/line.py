@@ -32,7 +32,6 @@ from proxy.wire.segments import next_turn
 from proxy.wire.usage import HiddenUsage
 from supervisors.ask import is_local
 from supervisors.errors import StoreError, UpstreamError
-from supervisors.nesting import want_signals
 from supervisors.signals import read_signals
 from supervisors.types import Exchange, Segment, Stage, Supervisor
 
@@ -59,7 +58,7 @@ class Line:
         self._progress = progress
         self._out = out
         self._open = settings.open_contexts()
-        self._input_known = asyncio.Event()
+        self._input_known = asyncio.Event() if call.plan.input.parallel else None
         self._upstream_headers: Sequence[tuple[str, str]] = ()
         self._frames: Frames | None = None
         self.started = False
@@ -81,7 +80,6 @@ class Line:
         if progress.input.blocked:
             return self._block_input()
         if not call.plan.input.parallel:
-            self._input_known.set()
             return await self._generate(model)
         try:
             async with beside(self._judge_beside()):
@@ -107,16 +105,22 @@ class Line:
         self._progress.input = merge_results(self._progress.input, beside_result)
         if self._progress.input.blocked:
             raise InputBlocked
-        self._input_known.set()
+        if self._input_known is not None:
+            self._input_known.set()
+
+    async def _await_input(self) -> None:
+        """Wait for the decision on the input, where it is judged beside the model."""
+        if self._input_known is not None:
+            await self._input_known.wait()
 
     async def _generate_beside(self, model: Model) -> Answer | None:
         """Generate while the input is judged; not even a failure's status leaves before the decision."""
         try:
             answer = await self._generate(model)
         except (RequestError, UpstreamError):
-            await self._input_known.wait()
+            await self._await_input()
             raise
-        await self._input_known.wait()
+        await self._await_input()
         return answer
 
     def _redact_input(self) -> None:
@@ -173,10 +177,9 @@ class Line:
         self._upstream_headers = reply.headers
         body = parse_reply(reply.body)
         progress.note_reply(body, call.adapter.finish_reasons(body))
-        if want_signals((*call.plan.output.blocking, *call.plan.output.shadow)):
+        if call.plan.output.wants_signals:
             progress.signals |= dict.fromkeys(read_signals(body))
-        if not self._input_known.is_set():
-            await self._input_known.wait()
+        await self._await_input()
         changed = await self._judge_output(body)
         changed = add_answer(call, body, progress.input, progress.outputs) or changed
         return self._answer(200, orjson.dumps(body) if changed else reply.body)
@@ -274,7 +277,7 @@ class Line:
         """Send bytes of the stream; the first call waits for the input decision and sends the head (W-05)."""
         progress = self._progress
         if not self.started:
-            await self._input_known.wait()
+            await self._await_input()
         if not self.started:  # a heartbeat may have been faster while this write waited
             self.started = True
             progress.phase = "streaming"

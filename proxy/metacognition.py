@@ -32,13 +32,5 @@ def probe_coherence(call: Call, progress: Progress) -> Mapping[str, Any] | None:
 
 
 def _own_verdict(call: Call, progress: Progress) -> Verdict | None:
-    plan = call.plan.input
-    selves = {
-        name
-        for name, supervisor in (*plan.blocking, *plan.parallel, *plan.shadow)
-        if getattr(supervisor, "judges_itself", False)
-    }
-    for found in progress.input.assessments:
-        if found.supervisor in selves:
-            return found.verdict
-    return None
+    selves = call.plan.input.selves
+    return next((found.verdict for found in progress.input.assessments if found.supervisor in selves), None)

@@ -21,6 +21,8 @@ from proxy.policy import (
     UnknownPolicy,
 )
 from proxy.wire.errors import RequestError, invalid
+from supervisors.light import light_dataclass
+from supervisors.nesting import want_signals
 from supervisors.opaque import HistoryCheck, OpaqueCheck
 from supervisors.types import Cause, Scope, Stage, Supervisor
 
@@ -58,6 +60,8 @@ class StagePlan:
         block_scope: a block of one choice blocks only that choice, or the whole response.
         on_signed: what a redaction inside signed text does: leave out its part of the reply, or block the reply.
         names: every supervisor the stage prescribes.
+        wants_signals: one of its supervisors reads what the provider says of its own filters.
+        selves: the supervisors that ask the model itself.
     """
 
     stage: Stage
@@ -72,10 +76,15 @@ class StagePlan:
     block_scope: Literal["choice", "response"] = "choice"
     on_signed: Literal["strip", "block"] = "strip"
     names: tuple[str, ...] = field(init=False)
+    wants_signals: bool = field(init=False)
+    selves: frozenset[str] = field(init=False)
 
-    def __post_init__(self) -> None:
-        names = tuple([name for name, _ in (*self.blocking, *self.parallel, *self.shadow)])
-        object.__setattr__(self, "names", names)  # once a plan, not once a record
+    def __post_init__(self) -> None:  # once a plan, not once a request
+        named = (*self.blocking, *self.parallel, *self.shadow)
+        selves = frozenset({name for name, supervisor in named if getattr(supervisor, "judges_itself", False)})
+        object.__setattr__(self, "names", tuple([name for name, _ in named]))
+        object.__setattr__(self, "wants_signals", want_signals(named))
+        object.__setattr__(self, "selves", selves)
 
     @property
     def redacts(self) -> bool:
@@ -116,7 +125,7 @@ class Plan:
         object.__setattr__(self, "prescribed", prescribed)
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Request:
     """The dimensions policies are attached by, what the caller asked to add, and whether history is out of sight."""
 

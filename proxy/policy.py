@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from supervisors.light import light_dataclass
 from supervisors.types import Assessment, Cause, Label, Scope, Stage, Verdict
 
 OnUnsafe = Literal["block", "redact", "log"]
@@ -181,7 +182,7 @@ class Rule:
         return self.on_scope.get(scope, self.on_unsafe) if scope is not None else self.on_unsafe
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Decision:
     """What a policy makes of the verdicts of one stage and choice.
 

@@ -10,6 +10,7 @@ from typing import Protocol
 from proxy.call import Call, Progress
 from proxy.headers import Expose, Header
 from proxy.plan import StagePlan
+from supervisors.light import light_dataclass
 from supervisors.types import Context
 
 CallerHeaders = tuple[tuple[str, str], ...]
@@ -115,7 +116,7 @@ class Settings:
     open_contexts: Callable[[], Callable[[StagePlan], Context]]
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Answer:
     """A finished whole answer, to be sent once its record is accepted."""
 

@@ -22,6 +22,7 @@ from proxy.wire.body import refuse_forbidden, take_bool, take_guardrails
 from proxy.wire.errors import RequestError, invalid, unsupported
 from proxy.wire.moderation_field import FIELD_ROUTES, FieldAsk, FieldSettings, take_field
 from proxy.wire.usage import USAGE_ROUTES, ask_usage
+from supervisors.light import light_dataclass
 
 _TOKEN_COUNTS: Final = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
 _NUMBERS: Final = _TOKEN_COUNTS | {"temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", "seed"}
@@ -49,7 +50,7 @@ class IdSource:
         return f"{int(now_s * 1000):012x}{self._random.getrandbits(64) ^ getpid() << 32:016x}"
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Arrival:
     """A judged request before its body is understood.
 

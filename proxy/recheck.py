@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from proxy.policy import Decision, Rule, decide
-from proxy.record import decision_row
+from proxy.rows import decision_row, whole_decision
 from proxy.store.rules import Plans
 from supervisors.errors import StoreError
 from supervisors.types import Assessment, Cause, Label, Span, Stage, Verdict
@@ -146,7 +146,7 @@ def check_decisions(body: Row, plans: Plans) -> Iterator[Problem]:
         if seen[key] > 1:
             yield Problem("decisions", f"{_decided_at(*key)} is decided twice")
             continue
-        again = decision_row(_decide_again(body, plans, row))
+        again = whole_decision(decision_row(_decide_again(body, plans, row)))
         for name in _DECIDED:
             if row[name] != again[name]:
                 yield Problem(

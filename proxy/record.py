@@ -1,17 +1,14 @@
-"""The one fact per exchange, and its JSON form. Store, metrics, headers and traces all read this value.
-
-The hot path only fills the dataclass; `to_json` runs in the writer's thread.
-"""
+"""The one fact per exchange. Store, metrics, headers and traces all read this value; `proxy.rows` has its JSON form."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import field
 from typing import Any, Literal
 
 from proxy.policy import Decision
-from supervisors.types import Assessment, Scope, Stage, Verdict
+from supervisors.light import light_dataclass
+from supervisors.types import Assessment, Stage, Verdict
 
 RecordKind = Literal["exchange", "check", "moderation", "unguarded"]
 Outcome = Literal[
@@ -21,7 +18,7 @@ Phase = Literal["before_upstream", "before_first_token", "streaming"]
 Terminator = Literal["done", "error", "none"]
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class JudgedBy:
     """One verdict as recorded: who, at which stage and choice, under which mode.
 
@@ -44,7 +41,7 @@ SHADOW_DROPPED = "queue_full"
 """Detail of the ``unknown/skipped`` verdict of a shadow supervisor whose queue was full."""
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class View:
     """What the canonical view contained.
 
@@ -67,7 +64,7 @@ class View:
     output_hmac: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class UpstreamCall:
     """The call of the model server, if any."""
 
@@ -81,7 +78,7 @@ class UpstreamCall:
     error_kind: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class ClientEnd:
     """What the caller saw.
 
@@ -100,7 +97,7 @@ class ClientEnd:
     cancelled_phase: Phase | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Record:
     """One exchange. `seq`, `prev` and `hash` are added by the store's writer, which owns the chain.
 
@@ -146,85 +143,6 @@ class Record:
     tightened: tuple[Stage, ...] = ()
 
 
-def to_json(record: Record) -> dict[str, Any]:
-    """Return the JSON form of operations §4.1, without `boot`, `replica`, `seq`, `prev` and `hash`."""
-    return {
-        "schema": 1,
-        "id": record.id,
-        "request_id": record.request_id,
-        "time": datetime.fromtimestamp(record.started, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
-        "seconds": round(record.seconds, 6),
-        "kind": record.kind,
-        "route": record.route,
-        "stream": record.stream,
-        "task": record.task,
-        "key_id": record.key_id,
-        "model": record.model,
-        "model_served": record.model_served,
-        "upstream": record.upstream,
-        "policy": {"names": list(record.policies), "version": record.version},
-        "prescribed": {
-            "input": [name for name, stage in record.prescribed if stage == "input"],
-            "output": [name for name, stage in record.prescribed if stage == "output"],
-        },
-        "tightened": list(record.tightened),
-        "outcome": record.outcome,
-        "view": _view_row(record.view),
-        "verdicts": [row for judged in record.verdicts for row in verdict_rows(judged)],
-        "decisions": [decision_row(decision) for decision in record.decisions],
-        "upstream_call": _call_row(record.upstream_call),
-        "client": _client_row(record.client),
-        "usage": record.usage,
-        "overhead_s": round(record.overhead_s, 6),
-        "holdback_s": round(record.holdback_s, 6),
-        "coherence": record.coherence,
-        "content": record.content,
-    }
-
-
-def verdict_rows(judged: JudgedBy) -> list[dict[str, Any]]:
-    """Return the row of one verdict and, after it, those of its members as ``panel/a``."""
-    return _rows(judged, judged.assessment, judged.assessment.supervisor)
-
-
-def _rows(judged: JudgedBy, assessment: Assessment, name: str) -> list[dict[str, Any]]:
-    rows = [_verdict_row(judged, assessment, name)]
-    for member in assessment.verdict.members:
-        rows += _rows(judged, member, f"{name}/{member.supervisor}")
-    return rows
-
-
-def _verdict_row(judged: JudgedBy, assessment: Assessment, name: str) -> dict[str, Any]:
-    verdict: Verdict = assessment.verdict
-    scope: Scope | None = verdict.scope
-    row: dict[str, Any] = {
-        "supervisor": name,
-        "stage": judged.stage,
-        "choice": judged.choice,
-        "mode": "enforce" if judged.enforce else "shadow",
-        "scope": scope,
-        "label": verdict.label.value,
-        "cause": verdict.cause.value if verdict.cause else None,
-        "detail": verdict.detail,
-        "score": verdict.score,
-        "categories": list(verdict.categories),
-        "transform": verdict.transform,
-        "spans": [[span.path, span.start, span.end, span.category] for span in verdict.spans],
-        "seconds": round(assessment.seconds, 6),
-        "passes": assessment.passes,
-        "chars_judged": assessment.chars_judged,
-        "cached": verdict.cached,
-        "tokens": {"input": verdict.tokens.input, "output": verdict.tokens.output} if verdict.tokens else None,
-        "cost": verdict.cost,
-        "members": len(verdict.members),
-        "late_spans": judged.late_spans if assessment is judged.assessment else 0,
-    }
-    # Extras come from a supervisor, possibly a plugin: they must not overwrite what the house says.
-    if not verdict.extras:
-        return row
-    return {**{key: value for key, value in verdict.extras.items() if not is_text_extra(key, value)}, **row}
-
-
 _TEXT_EXTRAS = frozenset({"reply", "critique", "masked_text"})
 _LONGEST_FACT = 128
 
@@ -232,25 +150,6 @@ _LONGEST_FACT = 128
 def is_text_extra(key: str, value: object) -> bool:
     """Say whether an extra may quote what was judged: it then follows the content mode and never stands in a row."""
     return key in _TEXT_EXTRAS or (isinstance(value, str) and len(value) > _LONGEST_FACT)
-
-
-def decision_row(decision: Decision) -> dict[str, Any]:
-    """Return one decision in its stored form."""
-    return {
-        "policy": decision.policy,
-        "stage": decision.stage,
-        "choice": decision.choice,
-        "label": decision.label.value,
-        "cause": decision.cause.value if decision.cause else None,
-        "flagged": decision.flagged,
-        "blocked": decision.blocked,
-        "redacted": decision.redacted,
-        "action": decision.action,
-        "reason": decision.reason,
-        "mode": "enforce" if decision.enforce else "shadow",
-        "seconds": round(decision.seconds, 6),
-        "late_spans": decision.late_spans,
-    }
 
 
 def flatten(assessments: Sequence[JudgedBy]) -> list[tuple[str, JudgedBy, Verdict]]:
@@ -265,38 +164,3 @@ def _flatten(judged: JudgedBy, assessment: Assessment, name: str, found: list[tu
     found.append((name, judged, assessment.verdict))
     for member in assessment.verdict.members:
         _flatten(judged, member, f"{name}/{member.supervisor}", found)
-
-
-def _view_row(view: View) -> dict[str, Any]:
-    return {
-        "segments": view.segments,
-        "chars": view.chars,
-        "opaque": view.opaque,
-        "media": view.media,
-        "unseen_history": view.unseen_history,
-        "input_hmac": view.input_hmac,
-        "output_hmac": view.output_hmac,
-    }
-
-
-def _call_row(call: UpstreamCall) -> dict[str, Any]:
-    return {
-        "called": call.called,
-        "status": call.status,
-        "seconds": call.seconds,
-        "first_token_s": call.first_token_s,
-        "attempts": call.attempts,
-        "cancelled": call.cancelled,
-        "filtered": call.filtered,
-        "error_kind": call.error_kind,
-    }
-
-
-def _client_row(client: ClientEnd) -> dict[str, Any]:
-    return {
-        "status": client.status,
-        "finish_reasons": client.finish_reasons,
-        "bytes": client.bytes,
-        "terminator": client.terminator,
-        "cancelled_phase": client.cancelled_phase,
-    }

@@ -21,7 +21,6 @@ from proxy.wire.errors import RequestError
 from proxy.wire.segments import next_turn
 from proxy.wire.sse import COMMENT, SseParser
 from supervisors.ask import ask_all, is_local
-from supervisors.nesting import want_signals
 from supervisors.signals import read_signals
 from supervisors.types import Assessment, Context, Exchange, Segment
 
@@ -87,7 +86,7 @@ class Relay:
         self._terminator = call.adapter.terminator
         self._ready: list[bytes] = []
         self._local = all(is_local(supervisor) for _, supervisor in self._plan.blocking)
-        self._signalled = want_signals((*self._plan.blocking, *self._plan.shadow))
+        self._signalled = self._plan.wants_signals
         self._decided = never if self._plan.exhaustive else settled_by(self._plan)
         self._broken = False
         self._held_since: float | None = None

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter
 
 from proxy.plan import StagePlan
 from proxy.policy import Action, Decision, Reason, decide, judge_verdict, label_stage, settles
 from supervisors.ask import ask_all, judged_stages
+from supervisors.light import light_dataclass
 from supervisors.types import Assessment, Cause, Context, Exchange, Label, Span, Supervisor, Verdict
 
 _ORDER: Sequence[Action] = ("pass", "flag", "redact", "block")
 _SAFE = Label.SAFE
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class StageResult:
     """What one stage found for one choice, and what follows from it.
 
@@ -93,7 +94,7 @@ def settled_by(plan: StagePlan) -> Callable[[str, Verdict], bool]:
     rules = plan.rules
 
     def settled(name: str, verdict: Verdict) -> bool:
-        return settles(rules[name], verdict)
+        return verdict.label is not _SAFE and settles(rules[name], verdict)
 
     return settled
 

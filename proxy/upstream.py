@@ -16,6 +16,7 @@ from proxy.upstream_headers import check_request_header, to_caller, to_upstream
 from supervisors.chat.retrying import retry
 from supervisors.chat.vendors import Route, VendorCall, complete_with_vendor, stream_from_vendor
 from supervisors.errors import ChatError, ConfigError, ReplyError, UpstreamError
+from supervisors.light import light_dataclass
 from supervisors.transport import (
     Headers,
     HttpClient,
@@ -95,7 +96,7 @@ class UpstreamSettings:
             check_request_header(name, "extra_headers", value)
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class UpstreamReply:
     """One whole reply of a model server: status 200, a JSON body not yet parsed, headers fit for the caller."""
 

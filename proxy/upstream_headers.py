@@ -64,15 +64,15 @@ def to_upstream(path: str, headers: Headers, allowed: tuple[str, ...] | None) ->
     if allowed is None:
         allowed = ("anthropic-version", "anthropic-beta") if path.startswith("/messages") else ("openai-beta",)
     wanted = {name.lower() for name in allowed}
-    if not wanted:
+    found = [(lower, value) for name, value in headers if (lower := name.lower()) in wanted]
+    if not found:
         return []
-    lower = [(name.lower(), value) for name, value in headers]
-    for name, value in lower:
-        if name == "connection":  # what it names is meant for the next hop only
+    for name, value in headers:
+        if name.lower() == "connection":  # what it names is meant for the next hop only
             wanted -= {word.strip().lower() for word in value.split(",")}
     return [
         (name, value)
-        for name, value in lower
+        for name, value in found
         if name in wanted and not _never_sent(name) and _VISIBLE_ASCII.fullmatch(value)
     ]
 

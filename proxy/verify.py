@@ -17,6 +17,7 @@ import orjson
 from proxy.metrics import Exposition
 from proxy.recheck import Problem, check_record, not_a_record
 from proxy.recount import RECORDS, Series, compare, recount
+from proxy.rows import complete
 from proxy.store.audit import Anchor, Audit, Boot, StoredRow
 from proxy.store.chain import Link, digest, link_hash, storable
 from proxy.store.rules import Archive, Labels, Plans
@@ -259,11 +260,18 @@ def _integer(value: object, default: int | None) -> int | None:
 
 
 def _parse(text: object) -> dict[str, Any] | None:
+    """Return the stored JSON object, whole if it is a record; None when it is not even that."""
     try:
         body = orjson.loads(text) if isinstance(text, bytes) else None
     except ValueError:
         return None
-    return cast("dict[str, Any]", body) if isinstance(body, dict) else None  # JSON has no other keys than strings
+    if not isinstance(body, dict):
+        return None
+    row = cast("dict[str, Any]", body)  # JSON has no other keys than strings
+    try:
+        return complete(row)
+    except (KeyError, TypeError):
+        return row
 
 
 def _check_place(place: object, body: Mapping[str, Any] | None, chain: _Chain) -> Iterator[Problem]:

@@ -63,15 +63,10 @@ async def ask(name: str, supervisor: Supervisor, exchange: Exchange, context: Co
         exchange: what to judge.
         context: carries the deadline; a supervisor with its own `timeout_s` gets the smaller of the two.
     """
-    return await _ask(name, supervisor, exchange, context, exchange.chars)
-
-
-async def _ask(name: str, supervisor: Supervisor, exchange: Exchange, context: Context, chars: int) -> Assessment:
+    chars = exchange.chars
     started = perf_counter()
-    if is_local(supervisor) and chars <= _LOCAL_CHARS:
-        verdict = await _assess(name, supervisor, exchange, context)
-    else:
-        verdict = await _assess_in_time(name, supervisor, exchange, context)
+    assess = _assess if chars <= _LOCAL_CHARS and is_local(supervisor) else _assess_in_time
+    verdict = await assess(name, supervisor, exchange, context)
     return Assessment(name, verdict, perf_counter() - started, 1, chars)
 
 
@@ -150,12 +145,15 @@ async def ask_all(
     remote: list[tuple[str, Supervisor]] = []
     settled = False
     chars = exchange.chars
+    assess = _assess if chars <= _LOCAL_CHARS else _assess_in_time
     for name, supervisor in named:
         if not is_local(supervisor):
             remote.append((name, supervisor))
         elif not settled:
-            found[name] = assessment = await _ask(name, supervisor, exchange, context, chars)
-            settled = decided(name, assessment.verdict)
+            started = perf_counter()
+            verdict = await assess(name, supervisor, exchange, context)
+            found[name] = Assessment(name, verdict, perf_counter() - started, 1, chars)
+            settled = decided(name, verdict)
     if remote and not settled:
         await _ask_remote(remote, exchange, context, decided, found)
     return tuple([found.get(name) or _skipped(name) for name, _ in named])

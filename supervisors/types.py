@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, Protocol
 
+from supervisors.light import light_dataclass
 from supervisors.signals import Signal
 
 Stage = Literal["input", "output"]
@@ -205,7 +206,7 @@ class Verdict:
             raise ValueError(msg)
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Assessment:
     """What came of asking one supervisor: its verdict with the stamps.
 

@@ -9,12 +9,14 @@ from typing import Any, cast
 
 import orjson
 
-from proxy.record import Record, to_json
+from proxy.record import Record
+from proxy.rows import to_row
+from supervisors.light import light_dataclass
 
 _DEPTH = 64
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Link:
     """A place in the chain of one boot: the last record written, or the genesis value with seq 0."""
 
@@ -22,7 +24,7 @@ class Link:
     hash: str
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Sealed:
     """A record as it goes to disk.
 
@@ -104,7 +106,7 @@ def seal(record: Record, origin: Origin, last: Link, config: str | None, salt: s
         config: SHA-256 of the archived config text, so that the archive is under the chain; None if there is none.
         salt: random hex, so that the digest of a short prompt cannot be guessed.
     """
-    body = to_json(record)
+    body = to_row(record)
     body["boot"], body["replica"], body["config"] = origin.boot, origin.replica, config
     body["seq"], body["prev"] = last.seq + 1, last.hash
     content: bytes | None = None

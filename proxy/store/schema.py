@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from proxy.rows import complete
 from supervisors.errors import StoreError
 
 SCHEMA_VERSION = 1
@@ -30,7 +31,7 @@ CREATE TABLE records (
     time TEXT NOT NULL,
     model TEXT NOT NULL,
     found INTEGER NOT NULL,     -- bit set of labels and actions, see FOUND
-    body BLOB NOT NULL,         -- canonical JSON without the hash, content replaced by its digest
+    body BLOB NOT NULL,         -- canonical JSON without the hash, content replaced by its digest, defaults left out
     mode TEXT,                  -- content mode, NULL without content
     content BLOB,               -- canonical JSON with its salt, NULL when there is none or it has expired
     UNIQUE (boot, seq)
@@ -75,7 +76,7 @@ def found_bits(body: Mapping[str, Any]) -> int:
 def assemble(row: tuple[Any, ...]) -> dict[str, Any]:
     """Return the stored record of a row `body, hash, content`: with its hash, and its content if still kept."""
     body, digest, content = row
-    record: dict[str, Any] = orjson.loads(body)
+    record = complete(orjson.loads(body))
     record["hash"] = digest
     if content is not None:
         record["content"] = orjson.loads(content)["content"]

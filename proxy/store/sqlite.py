@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,14 @@ from supervisors.errors import StoreError
 
 log = logging.getLogger(__name__)
 
-_INSERT = f"INSERT INTO records ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"  # noqa: S608 - constant
+_ROW = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_TOGETHER = 16
+"""Records in one statement: each statement lets go of the interpreter and waits to get it back."""
+
+
+@lru_cache(_TOGETHER)
+def _insert(number: int) -> str:
+    return f"INSERT INTO records ({COLUMNS}) VALUES {', '.join([_ROW] * number)}"  # noqa: S608 - constant
 
 
 @contextmanager
@@ -103,21 +111,40 @@ class SqliteSink:
         Raises:
             StoreError: disk full, read-only, locked, damaged; the chain stands where it stood.
         """
-        written: list[Record] = []
-        with _translated(), self._transaction():
+        with _translated():
+            try:
+                return self._append(batch)
+            except sqlite3.IntegrityError:
+                return self._append(self._without_repeated(batch))
+
+    def _append(self, batch: Sequence[Record]) -> Sequence[Record]:
+        with self._transaction():
             head = self._stored_head()
-            for record in batch:
-                sealed = seal(record, self._origin, head, self._config_digest(record.version), self._next_salt())
-                if self._insert(record, sealed):
+            for start in range(0, len(batch), _TOGETHER):
+                values: list[object] = []
+                step = batch[start : start + _TOGETHER]
+                for record in step:
+                    sealed = seal(record, self._origin, head, self._config_digest(record.version), self._next_salt())
                     head = sealed.link
-                    written.append(record)
-                else:
-                    log.error("record id occurs twice, the second is not stored", extra={"record": record.id})
+                    values += self._row(record, sealed)
+                self._connection.execute(_insert(len(step)), values)
             self._connection.execute(
                 "UPDATE boots SET seq = ?, hash = ? WHERE boot = ?", (head.seq, head.hash, self._boot)
             )
         self._head = head
-        return written
+        return list(batch)
+
+    def _without_repeated(self, batch: Sequence[Record]) -> Sequence[Record]:
+        """Return the records whose id is neither stored nor that of an earlier one."""
+        kept: dict[str, Record] = {}
+        for record in batch:
+            key = storable(record.id)
+            stored = self._connection.execute("SELECT 1 FROM records WHERE id = ?", (key,)).fetchone()
+            if stored is None and key not in kept:
+                kept[key] = record
+            else:
+                log.error("record id occurs twice, the second is not stored", extra={"record": record.id})
+        return list(kept.values())
 
     def _stored_head(self) -> Link:
         # Read back, not remembered: after a failed commit only the file knows whether the batch is in it.
@@ -139,10 +166,10 @@ class SqliteSink:
         salt.update(self._salted.to_bytes(8, "big"))
         return salt.hexdigest()
 
-    def _insert(self, record: Record, sealed: Sealed) -> bool:
+    def _row(self, record: Record, sealed: Sealed) -> tuple[object, ...]:
         body = sealed.body
         mode = body["content"]["mode"] if sealed.content is not None else None
-        row = (
+        return (
             self._boot,
             sealed.link.seq,
             sealed.link.hash,
@@ -155,7 +182,6 @@ class SqliteSink:
             mode,
             sealed.content,
         )
-        return self._connection.execute(_INSERT, row).rowcount == 1
 
     def archive(self, version: str, text: str) -> None:
         """Keep the text of a config version; the same version again changes nothing.

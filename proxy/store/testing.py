@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from random import Random
 
 from proxy.policy import Rule, UnknownPolicy, decide
-from proxy.record import ClientEnd, JudgedBy, Record, UpstreamCall, to_json
+from proxy.record import ClientEnd, JudgedBy, Record, UpstreamCall
+from proxy.rows import to_json
 from proxy.store.protocol import Filters, StoredRecord
 from proxy.store.rules import Archive, Labels
 from supervisors.errors import StoreError

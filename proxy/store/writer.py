@@ -1,6 +1,6 @@
 """One thread that takes records from a bounded queue and writes them in batches.
 
-The event loop only appends to a deque. Serialising, hashing and SQL happen here, one record at a time: each SQL
+The event loop only appends to a deque. Serialising, hashing and SQL happen here, a few records at a time: each SQL
 statement gives the interpreter back to the event loop, so that a large batch never holds it for long.
 """
 

@@ -11,7 +11,9 @@ import orjson
 
 from proxy.wire.errors import RequestError, invalid, unsupported
 
-_LONG_NUMBER = re.compile(rb"\d{19}")
+_LONG = 19
+_LONG_NUMBER = re.compile(rb"\d{%d}" % _LONG)
+_DIGITS = b"0123456789"
 _ESCAPED_COLON = b"\\u003"
 
 _FORBIDDEN_ANYWHERE = frozenset(
@@ -30,6 +32,8 @@ _FORBIDDEN_PREFIXES = ("vertex_", "aws_", "azure_", "litellm_")
 _FORBIDDEN_TOP = frozenset(
     {"organization", "proxy", "extra_body", "mock_response", "fallbacks", "deployment_id", "config"}
 )
+_USUAL = frozenset({"model", "messages", "stream", "temperature", "max_tokens", "max_completion_tokens", "input"})
+"""Fields of nearly every request, of which no name is forbidden and no value carries options."""
 _DEEP_FIELDS = frozenset({"metadata", "extra_body", "config", "litellm_params", "model_config"})
 
 
@@ -51,7 +55,7 @@ def parse_body(raw: bytes, max_depth: int) -> dict[str, Any]:
     parsed = cast("dict[str, Any]", body)
     if raw.count(b"{") + raw.count(b"[") > max_depth and _depth_exceeds(parsed, max_depth):
         raise _refusal(f"The body is nested deeper than {max_depth} levels.")
-    if _may_hide_a_key(raw, parsed) or _LONG_NUMBER.search(raw):
+    if _may_hide_a_key(raw, parsed) or _has_long_number(raw):
         _parse_slowly(raw)
     return parsed
 
@@ -75,6 +79,11 @@ def _may_hide_a_key(raw: bytes, body: object) -> bool:
     member was dropped, for the price of two byte counts.
     """
     return _ESCAPED_COLON in raw or raw.count(b":") != orjson.dumps(body).count(b":")
+
+
+def _has_long_number(raw: bytes) -> bool:
+    """Say whether so many digits stand together that no 64-bit integer may hold them; few bodies have that many."""
+    return len(raw) - len(raw.translate(None, _DIGITS)) >= _LONG and _LONG_NUMBER.search(raw) is not None
 
 
 def _parse_slowly(raw: bytes) -> None:
@@ -122,6 +131,8 @@ def refuse_forbidden(body: dict[str, Any]) -> None:
         RequestError: 400 ``unsupported_parameter`` with the path.
     """
     for key, value in body.items():
+        if key in _USUAL:
+            continue
         if key in _FORBIDDEN_TOP or _is_forbidden(key):
             raise unsupported(key)
         if key in _DEEP_FIELDS:

@@ -10,6 +10,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from supervisors.errors import GuardrailError
+from supervisors.light import light_dataclass
 
 Headers = tuple[tuple[str, str], ...]
 """Header fields in order; of a reply with names in lower case."""
@@ -64,7 +65,7 @@ class TransportLimits:
     max_reply_bytes: int = 64 * 2**20
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class HttpRequest:
     """One request.
 
@@ -86,7 +87,7 @@ class HttpRequest:
     max_reply_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class HttpReply:
     """One whole reply, its body decoded from transfer and content encoding."""
 
@@ -158,8 +159,20 @@ def render_head(request: HttpRequest, authority: str, path: str, proxy_authoriza
     Raises:
         TransportError: fault ``request``: a header that could split the message, or one that is the client's own.
     """
-    lines = [f"{request.method} {path} HTTP/1.1\r\nhost: {authority}\r\naccept-encoding: identity\r\n"]
-    for name, value in request.headers:
+    lines = [_render_fields(request.method, path, authority, request.headers)]
+    if request.body or request.method not in ("GET", "HEAD"):
+        lines.append(b"content-length: %d\r\n" % len(request.body))
+    if proxy_authorization is not None:
+        lines.append(_latin(f"proxy-authorization: {proxy_authorization}\r\n"))
+    lines.append(b"\r\n")
+    return b"".join(lines)
+
+
+@lru_cache(maxsize=256)
+def _render_fields(method: str, path: str, authority: str, headers: Headers) -> bytes:
+    """Write what is the same for most requests to one origin: the request line and the caller's fields, checked."""
+    lines = [f"{method} {path} HTTP/1.1\r\nhost: {authority}\r\naccept-encoding: identity\r\n"]
+    for name, value in headers:
         if not _NAME.fullmatch(name) or _BAD_VALUE.search(value):
             msg = "a header name or value contains a character that is not allowed"  # never the value: it may be a key
             raise TransportError(msg, "request")
@@ -169,13 +182,12 @@ def render_head(request: HttpRequest, authority: str, path: str, proxy_authoriza
             raise TransportError(msg, "request")
         if lower != "accept-encoding":
             lines.append(f"{name}: {value}\r\n")
-    if request.body or request.method not in ("GET", "HEAD"):
-        lines.append(f"content-length: {len(request.body)}\r\n")
-    if proxy_authorization is not None:
-        lines.append(f"proxy-authorization: {proxy_authorization}\r\n")
-    lines.append("\r\n")
+    return _latin("".join(lines))
+
+
+def _latin(text: str) -> bytes:
     try:
-        return "".join(lines).encode("latin-1")
+        return text.encode("latin-1")
     except UnicodeEncodeError:
         msg = "a header value is not Latin-1"
         raise TransportError(msg, "request") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+from supervisors.light import light_dataclass
 from supervisors.transport.connection import Connection
 from supervisors.transport.dialing import Dialer
 from supervisors.transport.messages import Target, TransportError
@@ -26,7 +27,7 @@ class _Origin:
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Outgoing:
     """A request ready to be sent.
 
@@ -47,7 +48,7 @@ class Outgoing:
     deadline: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Lease:
     """One exchange under way: its connection, to be given back exactly once."""
 

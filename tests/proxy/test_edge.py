@@ -1,6 +1,12 @@
 import asyncio
+import logging
+from typing import Any, cast
 
-from proxy.edge import HeadJoiner
+import pytest
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+from proxy.edge import DIRECT, Direct, HeadJoiner, find_direct
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
 
@@ -64,3 +70,76 @@ async def test_an_interim_reply_leaves_at_once() -> None:
 async def test_everything_else_is_the_transport_s_own() -> None:
     _, joiner = joined()
     assert joiner.get_extra_info("peername") == "nobody"
+
+
+class Served:
+    """A request that uvicorn has begun to serve, without a server around it."""
+
+    def __init__(self, *, keep_alive: bool = True) -> None:
+        self.wire = Wire()
+        self.responses = 0
+        self.cycle = RequestResponseCycle(
+            scope=cast("Any", {"type": "http", "method": "POST"}),
+            transport=self.wire,
+            flow=FlowControl(self.wire),
+            logger=logging.getLogger("test"),
+            access_logger=logging.getLogger("test"),
+            access_log=False,
+            default_headers=[(b"date", b"today")],
+            message_event=asyncio.Event(),
+            expect_100_continue=False,
+            keep_alive=keep_alive,
+            on_response=self.count,
+        )
+        self.direct = Direct(self.cycle)
+
+    def count(self) -> None:
+        self.responses += 1
+
+
+async def test_a_whole_answer_is_one_write_with_its_length() -> None:
+    served = Served()
+    await served.direct.reply(200, [(b"content-type", b"application/json")], b"{}")
+    head = b"HTTP/1.1 200 OK\r\ndate: today\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n"
+    assert served.wire.written == [head + b"{}"]
+    assert served.responses == 1
+    assert served.cycle.response_complete
+
+
+async def test_a_connection_that_is_not_kept_says_so_and_closes() -> None:
+    served = Served(keep_alive=False)
+    await served.direct.reply(503, [], b"")
+    head, closed = served.wire.written
+    assert head.startswith(b"HTTP/1.1 503 ")
+    assert b"\r\nconnection: close\r\n" in head
+    assert closed == b"(closed)"
+
+
+@pytest.mark.parametrize("value", [b"a\r\nset-cookie: b", b"a\nb", b"a\rb"])
+async def test_a_header_that_would_split_the_answer_is_refused(value: bytes) -> None:
+    served = Served()
+    with pytest.raises(RuntimeError, match="line break"):
+        await served.direct.reply(200, [(b"x-guardrail-policy", value)], b"{}")
+    assert served.wire.written == []
+
+
+async def test_nothing_is_sent_twice_or_to_a_caller_that_left() -> None:
+    served = Served()
+    await served.direct.reply(200, [], b"1")
+    with pytest.raises(RuntimeError, match="begun already"):
+        await served.direct.reply(200, [], b"2")
+    gone = Served()
+    gone.cycle.disconnected = True
+    await gone.direct.reply(200, [], b"1")
+    assert gone.wire.written == []
+
+
+async def test_a_body_is_taken_only_once_it_is_whole() -> None:
+    served = Served()
+    served.cycle.body += b"violet "
+    assert served.direct.take_body() is None
+    served.cycle.body += b"umbrella"
+    served.cycle.more_body = False
+    assert served.direct.take_body() == b"violet umbrella"
+    assert find_direct({"extensions": {DIRECT: served.direct}}) is served.direct
+    assert find_direct({}) is None

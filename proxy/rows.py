@@ -1,0 +1,270 @@
+"""The JSON form of a record: in full for readers, and as stored, without the members that have their default.
+
+Runs in the writer's thread, not on the hot path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from proxy.policy import Decision
+from proxy.record import ClientEnd, JudgedBy, Record, UpstreamCall, View, is_text_extra
+from supervisors.types import Assessment, Scope, Verdict
+
+RECORD: Final[Mapping[str, Any]] = {
+    "task": None,
+    "key_id": None,
+    "tightened": [],
+    "holdback_s": 0.0,
+    "coherence": None,
+    "content": None,
+}
+"""Members of a record that are not stored while they have this value."""
+VERDICT: Final[Mapping[str, Any]] = {
+    "choice": None,
+    "mode": "enforce",
+    "scope": None,
+    "cause": None,
+    "detail": None,
+    "score": None,
+    "categories": [],
+    "transform": None,
+    "spans": [],
+    "cached": False,
+    "tokens": None,
+    "cost": None,
+    "members": 0,
+    "late_spans": 0,
+}
+"""The same of one of its verdicts."""
+DECISION: Final[Mapping[str, Any]] = {
+    "choice": None,
+    "cause": None,
+    "flagged": False,
+    "blocked": False,
+    "redacted": False,
+    "reason": None,
+    "mode": "enforce",
+    "late_spans": 0,
+}
+"""The same of one of its decisions."""
+CALL: Final[Mapping[str, Any]] = {
+    "status": None,
+    "seconds": None,
+    "first_token_s": None,
+    "cancelled": False,
+    "filtered": False,
+    "error_kind": None,
+}
+"""The same of the call of the model server."""
+
+
+def to_json(record: Record) -> dict[str, Any]:
+    """Return the JSON form of operations §4.1, without `boot`, `replica`, `seq`, `prev` and `hash`."""
+    return complete(to_row(record))
+
+
+def to_row(record: Record) -> dict[str, Any]:
+    """Return the stored form: that of `to_json` without the members that `complete` puts in again.
+
+    Most members of most records have their default; hashing and storing them would cost half of the journal.
+    """
+    row: dict[str, Any] = {
+        "schema": 1,
+        "id": record.id,
+        "request_id": record.request_id,
+        "time": datetime.fromtimestamp(record.started, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+        "seconds": round(record.seconds, 6),
+        "kind": record.kind,
+        "route": record.route,
+        "stream": record.stream,
+        "model": record.model,
+        "model_served": record.model_served,
+        "upstream": record.upstream,
+        "policy": {"names": record.policies, "version": record.version},
+        "prescribed": {
+            "input": [name for name, stage in record.prescribed if stage == "input"],
+            "output": [name for name, stage in record.prescribed if stage == "output"],
+        },
+        "outcome": record.outcome,
+        "view": _view_row(record.view),
+        "verdicts": [row for judged in record.verdicts for row in verdict_rows(judged)],
+        "decisions": [decision_row(decision) for decision in record.decisions],
+        "upstream_call": _call_row(record.upstream_call),
+        "client": _client_row(record.client),
+        "usage": record.usage,
+        "overhead_s": round(record.overhead_s, 6),
+    }
+    seldom = {
+        "task": record.task,
+        "key_id": record.key_id,
+        "tightened": list(record.tightened),
+        "holdback_s": round(record.holdback_s, 6),
+        "coherence": record.coherence,
+        "content": record.content,
+    }
+    return row | _short(seldom, RECORD)
+
+
+def complete(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a stored row with every member that was left out because it had its default.
+
+    Raises:
+        KeyError, TypeError: it is not the row of a record.
+    """
+    return {
+        **_whole(row, RECORD),
+        "verdicts": [_whole(verdict, VERDICT) for verdict in row["verdicts"]],
+        "decisions": [whole_decision(decision) for decision in row["decisions"]],
+        "upstream_call": _whole(row["upstream_call"], CALL),
+    }
+
+
+def shorten(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the stored form of a full one: the hash of the chain covers its canonical JSON."""
+    return {
+        **_short(body, RECORD),
+        "verdicts": [_short(verdict, VERDICT) for verdict in body["verdicts"]],
+        "decisions": [_short(decision, DECISION) for decision in body["decisions"]],
+        "upstream_call": _short(body["upstream_call"], CALL),
+    }
+
+
+def whole_decision(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row of a decision with every member."""
+    return _whole(row, DECISION)
+
+
+def _whole(row: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    whole = {**defaults, **row}
+    whole.update({name: [] for name, default in defaults.items() if default == [] and name not in row})
+    return whole
+
+
+def _short(row: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: fact for name, fact in row.items() if name not in defaults or fact != defaults[name]}
+
+
+def verdict_rows(judged: JudgedBy) -> list[dict[str, Any]]:
+    """Return the row of one verdict and, after it, those of its members as ``panel/a``."""
+    return _rows(judged, judged.assessment, judged.assessment.supervisor)
+
+
+def _rows(judged: JudgedBy, assessment: Assessment, name: str) -> list[dict[str, Any]]:
+    rows = [_verdict_row(judged, assessment, name)]
+    for member in assessment.verdict.members:
+        rows += _rows(judged, member, f"{name}/{member.supervisor}")
+    return rows
+
+
+def _verdict_row(judged: JudgedBy, assessment: Assessment, name: str) -> dict[str, Any]:
+    verdict: Verdict = assessment.verdict
+    row: dict[str, Any] = {
+        "supervisor": name,
+        "stage": judged.stage,
+        "label": verdict.label.value,
+        "seconds": round(assessment.seconds, 6),
+        "passes": assessment.passes,
+        "chars_judged": assessment.chars_judged,
+    }
+    if judged.choice is not None:
+        row["choice"] = judged.choice
+    if verdict.score is not None:
+        row["score"] = verdict.score
+    return row if _is_plain(judged, verdict) else _with_findings(row, judged, assessment)
+
+
+def _is_plain(judged: JudgedBy, verdict: Verdict) -> bool:
+    """Say whether a verdict is a label and perhaps a score, as nearly all are."""
+    found = verdict.cause or verdict.detail or verdict.categories or verdict.spans or verdict.scope
+    stamps = verdict.transform or verdict.cached or verdict.tokens or verdict.members or verdict.extras
+    return judged.enforce and verdict.cost is None and not (found or stamps or judged.late_spans)
+
+
+def _with_findings(row: dict[str, Any], judged: JudgedBy, assessment: Assessment) -> dict[str, Any]:
+    verdict: Verdict = assessment.verdict
+    scope: Scope | None = verdict.scope
+    found: dict[str, Any] = {
+        "mode": "enforce" if judged.enforce else "shadow",
+        "scope": scope,
+        "cause": verdict.cause.value if verdict.cause else None,
+        "detail": verdict.detail,
+        "categories": list(verdict.categories),
+        "transform": verdict.transform,
+        "spans": [[span.path, span.start, span.end, span.category] for span in verdict.spans],
+        "cached": verdict.cached,
+        "tokens": {"input": verdict.tokens.input, "output": verdict.tokens.output} if verdict.tokens else None,
+        "cost": verdict.cost,
+        "members": len(verdict.members),
+        "late_spans": judged.late_spans if assessment is judged.assessment else 0,
+    }
+    # Extras come from a supervisor, possibly a plugin: they must not overwrite what the house says.
+    facts = {key: value for key, value in verdict.extras.items() if not is_text_extra(key, value)}
+    return {**{name: fact for name, fact in facts.items() if name not in VERDICT}, **row, **_short(found, VERDICT)}
+
+
+def decision_row(decision: Decision) -> dict[str, Any]:
+    """Return one decision in its stored form."""
+    row: dict[str, Any] = {
+        "policy": decision.policy,
+        "stage": decision.stage,
+        "label": decision.label.value,
+        "action": decision.action,
+        "seconds": round(decision.seconds, 6),
+    }
+    if decision.choice is not None:
+        row["choice"] = decision.choice
+    if _is_pass(decision):
+        return row
+    found: dict[str, Any] = {
+        "cause": decision.cause.value if decision.cause else None,
+        "flagged": decision.flagged,
+        "blocked": decision.blocked,
+        "redacted": decision.redacted,
+        "reason": decision.reason,
+        "mode": "enforce" if decision.enforce else "shadow",
+        "late_spans": decision.late_spans,
+    }
+    return row | _short(found, DECISION)
+
+
+def _is_pass(decision: Decision) -> bool:
+    """Say whether nothing was found, as nearly always."""
+    found = decision.cause or decision.flagged or decision.blocked or decision.redacted
+    return decision.action == "pass" and decision.enforce and not (found or decision.reason or decision.late_spans)
+
+
+def _view_row(view: View) -> dict[str, Any]:
+    return {
+        "segments": view.segments,
+        "chars": view.chars,
+        "opaque": view.opaque,
+        "media": view.media,
+        "unseen_history": view.unseen_history,
+        "input_hmac": view.input_hmac,
+        "output_hmac": view.output_hmac,
+    }
+
+
+def _call_row(call: UpstreamCall) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "status": call.status,
+        "seconds": call.seconds,
+        "first_token_s": call.first_token_s,
+        "cancelled": call.cancelled,
+        "filtered": call.filtered,
+        "error_kind": call.error_kind,
+    }
+    return {"called": call.called, "attempts": call.attempts, **_short(found, CALL)}
+
+
+def _client_row(client: ClientEnd) -> dict[str, Any]:
+    return {
+        "status": client.status,
+        "finish_reasons": client.finish_reasons,
+        "bytes": client.bytes,
+        "terminator": client.terminator,
+        "cancelled_phase": client.cancelled_phase,
+    }
