@@ -22,8 +22,9 @@ class EdgeProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Begin to serve one request."""
         super().on_headers_complete()
-        if self.cycle is not None and self.cycle.scope is self.scope:
-            self.scope["extensions"] = cast("Any", {DIRECT: Direct(self.cycle)})  # ours, not one of ASGI
+        cycle = cast("RequestResponseCycle | None", self.cycle)  # none yet, whatever its annotation says
+        if cycle is not None and cycle.scope is self.scope:
+            self.scope["extensions"] = cast("Any", {DIRECT: Direct(cycle)})  # ours, not one of ASGI
 
 
 DIRECT: Final = "guardrail.direct"
