@@ -209,6 +209,7 @@ class Relay:
             choice,
             complete=asked.complete,
             signals=tuple(self._progress.signals),
+            ended=asked.ended,
         )
         if not self._local:
             await self._flush()  # what is covered does not wait for the next verdict

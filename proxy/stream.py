@@ -15,10 +15,10 @@ from proxy.frontier import SENTENCE_ENDS, Field, clear_of_cuts, end_of_words, ha
 from proxy.passes import Group, Pass, group_supervisors, holdback_of, join_passes, shift_spans
 from proxy.plan import StagePlan
 from proxy.policy import Reason, judge_verdict
+from proxy.readings import Readings
 from proxy.redact import Mark, RedactionImpossible, mask_arguments, merge_spans
 from proxy.wire.adapter import Chunk, Frames, Piece
-from proxy.wire.segments import SegmentList
-from supervisors.types import Assessment, Cause, Label, Media, Segment, Span, Supervisor, Verdict, unknown
+from supervisors.types import Assessment, Cause, Label, Span, Supervisor, Verdict, unknown
 
 _SENTENCE_CHARS: Final = 1000
 _OVERLAP_CHARS: Final = 256
@@ -111,13 +111,7 @@ class Gate:
         """Take one frame of this choice."""
         if self.block is not None:
             return
-        ends: list[int] = []
-        for piece in chunk.pieces:
-            grown = self._field(piece, chunk.part)
-            if not piece.repeats:
-                self._grow(grown, piece.text)
-            grown.fixed = grown.fixed or not piece.at
-            ends.append(grown.length)
+        ends = [self._take(piece, chunk.part) for piece in chunk.pieces]
         for name in chunk.ends:
             self._end(name)
         if chunk.pieces and self._plan.blocking:
@@ -128,6 +122,19 @@ class Gate:
         self._held_bytes += len(chunk.raw)
         if self._held_bytes > self._plan.stream.max_buffer_bytes and self._mode != "observe":
             self._overflow()
+
+    def _take(self, piece: Piece, part: str) -> int:
+        """Add a piece to its field and return where it ends there."""
+        grown = self._field(piece, part)
+        if piece.alone:
+            grown.cut()
+        if not piece.repeats:
+            self._grow(grown, piece.text)
+        if piece.alone:
+            grown.cut()
+        if not piece.at:
+            grown.fixed = True
+        return grown.length
 
     def _grow(self, grown: Field, text: str) -> None:
         grown.grow(text)
@@ -215,8 +222,7 @@ class Gate:
         return passes
 
     def _window_pass(self, *, complete: bool) -> Pass:
-        segments: list[Segment] = []
-        offsets: dict[str, int] = {}
+        read = self._readings()
         self._new = 0
         self._sentence = self._unsettled = self._settle = False
         judged = self._judged_fields(complete=complete)
@@ -225,21 +231,23 @@ class Gate:
             if grown.ended and grown.windowed == grown.length and last[grown.kind] != name:
                 continue
             start = max(0, min(grown.windowed - self._overlap, grown.covered(self._holdback)))
-            end = grown.length if complete or grown.ended else end_of_words(grown.text, grown.windowed)
+            whole = complete or grown.ended or grown.cuts[-1:] == [grown.length]
+            end = grown.length if whole else end_of_words(grown.text, grown.windowed)
             self._new += grown.length - end
             grown.windowed = max(end, grown.windowed)
             if end > start or grown.kind == "media":
-                path = self._path(name)
-                offsets[path] = start
-                segments += self._segments(path, grown, start, end)
-        return Pass("window", self._groups["window"], tuple(segments), offsets, complete)
+                read.add(self._path(name), grown, start, end)
+        return read.ask("window", self._groups["window"], complete=complete)
 
     def _growth_pass(self, group: Group, *, complete: bool) -> Pass:
-        segments: list[Segment] = []
+        read = self._readings()
         for name, grown in self._judged_fields(complete=complete):
-            segments += self._segments(self._path(name), grown, 0, grown.length)
+            read.add(self._path(name), grown, 0, grown.length)
             grown.credit = grown.length
-        return Pass(group, self._groups[group], tuple(segments), {}, complete)
+        return read.ask(group, self._groups[group], complete=complete)
+
+    def _readings(self) -> Readings:
+        return Readings(self._turn, self._choice, every=self._plan.redacts)
 
     def _judged_fields(self, *, complete: bool) -> list[tuple[str, Field]]:
         spoken = any(grown.kind == "transcript" for grown in self._fields.values())
@@ -248,17 +256,6 @@ class Gate:
             for name, grown in self._fields.items()
             if (complete or grown.ended or not grown.whole) and not (grown.kind == "media" and spoken)
         ]
-
-    def _segments(self, path: str, grown: Field, start: int, end: int) -> list[Segment]:
-        if grown.kind == "media":
-            media = Media("audio/unknown", grown.length, "")
-            return [Segment(path, "assistant", "media", "", self._turn, self._choice, media)]
-        found = SegmentList("assistant", self._turn, self._choice)
-        if grown.kind == "tool_args" and not start:
-            found.add_arguments(path, grown.text)
-        else:
-            found.add(path, grown.kind, grown.text[start:end])
-        return found.found
 
     def _path(self, name: str) -> str:
         return self._frames.path(self._choice, name)
@@ -269,7 +266,7 @@ class Gate:
             running = self._running[assessment.supervisor]
             verdict = assessment.verdict
             if verdict.spans:
-                verdict = shift_spans(verdict, asked.offsets)
+                verdict = shift_spans(verdict, asked.places)
             running.verdict = join_passes(running.verdict, verdict)
             running.seconds += assessment.seconds
             running.passes += assessment.passes if verdict.cause is not _SKIPPED else 0

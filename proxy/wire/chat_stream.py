@@ -11,7 +11,7 @@ import orjson
 from proxy.wire.adapter import Chunk, Head, Notice, Piece
 from proxy.wire.body import hides_a_key
 from proxy.wire.errors import RequestError, error_body
-from proxy.wire.segments import all_keys, as_list, as_object, escape, string_leaves
+from proxy.wire.segments import all_keys, as_list, as_object, escape, leaves_by_index
 from proxy.wire.sse import DONE, Frame, data_frame
 from supervisors.types import Kind
 
@@ -22,6 +22,9 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "reasoning": "reasoning",
     "thinking": "reasoning",
 }
+_PARTS: Final = frozenset({*_KINDS, "reasoning_details"})
+_DELTAS: Final = ("/text", "/thinking", "/summary")
+"""Ends of the pointers of texts that come in deltas although they stand in a part: some servers stream parts."""
 _HEAD: Final = ("id", "created", "model", "system_fingerprint", "service_tier")
 _TOP_STRUCTURE: Final = frozenset({*_HEAD, "object", "choices", "usage", "obfuscation"})
 _CHOICE_STRUCTURE: Final = frozenset({"index", "finish_reason", "logprobs", "delta"})
@@ -97,7 +100,7 @@ def _unspoken_tokens(choice: Mapping[str, Any], pieces: Sequence[Piece]) -> list
         entries = [as_object(entry) or {} for entry in as_list(logprobs.get(name)) or []]
         spelled = "".join([str(entry.get("token", "")) for entry in entries])
         if spelled and spelled != said.get(f"/message/{name}"):
-            found.append(Piece(f"/{LOGPROBS}/{name}", "other", spelled, (LOGPROBS,)))
+            found.append(Piece(f"/{LOGPROBS}/{name}", "other", spelled, (LOGPROBS,), alone=True))
     return found
 
 
@@ -120,7 +123,7 @@ def _stray_pieces(choice: Mapping[str, Any]) -> list[Piece]:
     pieces: list[Piece] = []
     for key, child in choice.items():
         if key not in _CHOICE_STRUCTURE:
-            pieces += leaf_pieces(child, f"/{escape(key)}", (key,), "other")
+            pieces += leaf_pieces(child, f"/choice/{escape(key)}", (key,), "other")
     return pieces
 
 
@@ -137,40 +140,48 @@ def _odd_pieces(key: str, value: object) -> list[Piece]:
         case "audio" if isinstance(value, dict):
             return _audio_pieces(cast("dict[str, Any]", value))
         case _:
-            kind: Kind = _KINDS.get(key, "other")
-            return leaf_pieces(value, f"/message/{escape(key)}", ("delta", key), kind)
+            kind: Kind = _KINDS.get(key, "annotation" if key == "annotations" else "other")
+            return leaf_pieces(value, f"/message/{escape(key)}", ("delta", key), kind, grows=key in _PARTS)
 
 
 def _call_pieces(value: object, position: int) -> list[Piece]:
     call = as_object(value)
     at: tuple[str | int, ...] = ("delta", "tool_calls", position)
     if call is None:
-        return leaf_pieces(value, f"/message/tool_calls/{position}", at, "other")
-    path = f"/message/tool_calls/{call.get('index', position)}"
+        return leaf_pieces(value, f"/message/tool_calls/{position}~", at, "other")
+    index = call.get("index")
+    path = f"/message/tool_calls/{index if isinstance(index, int) else f'{position}~'}"
+    begins = isinstance(call.get("id"), str)
     found: list[Piece] = []
     for key, child in call.items():
         called = as_object(child)
         if key in ("function", "custom") and called is not None:
-            found += _called_pieces(called, f"{path}/{key}", (*at, key))
+            found += _called_pieces(called, f"{path}/{key}", (*at, key), begins=begins)
         elif key not in ("index", "id", "type"):
             found += leaf_pieces(child, f"{path}/{escape(key)}", (*at, key), "other")
     return found
 
 
-def _called_pieces(called: Mapping[str, Any], path: str, at: tuple[str | int, ...]) -> Iterator[Piece]:
+def _called_pieces(
+    called: Mapping[str, Any], path: str, at: tuple[str | int, ...], *, begins: bool = False
+) -> Iterator[Piece]:
+    """Yield the text of a called function; only arguments grow, and where a call `begins` they may be whole."""
     for key, child in called.items():
         kind: Kind = "name" if key == "name" else "tool_args" if key in ("arguments", "input") else "other"
+        if kind == "tool_args" and isinstance(child, str):
+            yield from [Piece(f"{path}/{key}", kind, child, (*at, key), alone=begins)] if child else []
+            continue
         yield from leaf_pieces(child, f"{path}/{escape(key)}", (*at, key), kind)
         keys = "\n".join(all_keys(child))
         if keys:
-            yield Piece(f"{path}/{escape(key)}", kind, keys, ())
+            yield Piece(f"{path}/{escape(key)}/~", kind, keys, (), alone=True)
 
 
 def _audio_pieces(audio: Mapping[str, Any]) -> list[Piece]:
     found: list[Piece] = []
     for key, child in audio.items():
-        if key == "transcript":
-            found += leaf_pieces(child, "/message/audio/transcript", ("delta", "audio", key), "transcript")
+        if key == "transcript" and isinstance(child, str):
+            found += [Piece("/message/audio/transcript", "transcript", child, ("delta", "audio", key))] if child else []
         elif key == "data" and isinstance(child, str) and child:
             found.append(Piece("/message/audio/data", "media", child, ("delta", "audio", key)))
         elif key not in ("id", "expires_at", "data"):
@@ -187,11 +198,24 @@ def top_pieces(body: Mapping[str, Any]) -> list[Piece]:
     return found
 
 
-def leaf_pieces(value: object, path: str, at: tuple[str | int, ...], kind: Kind) -> list[Piece]:
-    """Return the text below a member; text deep inside an unknown shape has no address and cannot be rewritten."""
+def leaf_pieces(value: object, path: str, at: tuple[str | int, ...], kind: Kind, *, grows: bool = False) -> list[Piece]:
+    """Return the text below a member that is no delta, so that it is read both joined to other frames' and alone.
+
+    Text deep inside an unknown shape has no address and cannot be rewritten.
+
+    Args:
+        value: the member's.
+        path: pointer of the field.
+        at: keys from the choice to the value.
+        kind: what its text is.
+        grows: the texts of its parts are deltas all the same, where the parts are numbered or follow one another.
+    """
     if isinstance(value, str):
-        return [Piece(path, kind, value, at)] if value else []
-    return [Piece(leaf, kind, text, ()) for leaf, text in string_leaves(value, path)]
+        return [Piece(path, kind, value, at, alone=True)] if value else []
+    return [
+        Piece(leaf, kind, text, (), alone=not (grows and leaf.endswith(_DELTAS) and (counted or at[-1] == "content")))
+        for leaf, text, counted in leaves_by_index(value, path)
+    ]
 
 
 def rewrite(chunk: Chunk, texts: Sequence[str]) -> bytes:

@@ -25,8 +25,11 @@ def _read_choice(raw: bytes, body: dict[str, Any], value: object, usage: Mapping
         raise ValueError(msg)
     pieces: list[Piece] = []
     for key, child in choice.items():
-        if key not in _STRUCTURE and child is not None:
-            pieces += leaf_pieces(child, f"/{escape(key)}", (key,), KINDS.get(key, "other"))
+        kind = KINDS.get(key)
+        if kind is not None and isinstance(child, str):
+            pieces += [Piece(f"/{key}", kind, child, (key,))] if child else []
+        elif key not in _STRUCTURE and child is not None:
+            pieces += leaf_pieces(child, f"/choice/{escape(key)}", (key,), kind or "other")
     pieces += [*top_pieces(body), *_unspoken_tokens(choice)]
     broken = body.get("error") is not None
     return Chunk(raw, index, tuple(pieces), choice.get("finish_reason"), body, usage=usage, error=broken)
@@ -38,7 +41,7 @@ def _unspoken_tokens(choice: Mapping[str, Any]) -> list[Piece]:
     spelled = "".join([str(token) for token in tokens])
     if not spelled or spelled == choice.get("text"):
         return []
-    return [Piece("/logprobs/tokens", "other", spelled, (LOGPROBS,))]
+    return [Piece("/logprobs/tokens", "other", spelled, (LOGPROBS,), alone=True)]
 
 
 def frame(head: Head, choice: int, text: str, finish: str | None) -> bytes:

@@ -131,8 +131,10 @@ def _start_pieces(body: dict[str, Any], part: str) -> tuple[Piece, ...]:
     segments = SegmentList("assistant", 0, 0)
     add_block(segments, block, "/content_block")
     pieces = _to_pieces(segments.found, body, part)
-    thinking = as_object(block) or {}
-    if thinking.get("thinking") == "":  # begins a text that may have to go as a whole, this event included
+    begun = as_object(block) or {}
+    if begun.get("type") == "text":  # a client may show it as a paragraph of its own
+        return (Piece(TEXT, "text", "", ("content_block", "text"), alone=True), *pieces)
+    if begun.get("thinking") == "":  # begins a text that may have to go as a whole, this event included
         return (*pieces, Piece(f"{part}thinking", "reasoning", "", ("content_block", "thinking"), signed=True))
     return pieces
 
@@ -178,7 +180,8 @@ def _to_pieces(found: Sequence[Segment], body: dict[str, Any], part: str = "/") 
         elif inner:
             continue  # an escaped string inside arguments: its JSON text is a piece already
         signed = at == ("content_block", "thinking")
-        pieces.append(Piece(_field_of(at, segment.kind, part), segment.kind, text, at, signed=signed))
+        field = _field_of(at, segment.kind, part)
+        pieces.append(Piece(field, segment.kind, text, at, signed=signed, alone=field != TEXT and not signed))
     return tuple(pieces)
 
 

@@ -18,7 +18,7 @@ from proxy.wire.body import hides_a_key
 from proxy.wire.logprobs import spell_tokens
 from proxy.wire.responses_items import CALLER_CALLS, add_annotation, add_item, add_part, type_of
 from proxy.wire.responses_reply import finish_of, response_segments
-from proxy.wire.segments import DATA, SegmentList, as_list, as_object, string_leaves
+from proxy.wire.segments import DATA, SegmentList, as_list, as_object, escape, leaves_by_index
 from proxy.wire.sse import Frame
 from supervisors.types import Kind, Segment
 
@@ -99,6 +99,7 @@ _NUMBERS: Final = frozenset(
         "partial_image_index",
     }
 )
+_PLACES: Final = ("item_id", "output_index", "content_index", "summary_index", "command_index")
 _STRUCTURE: Final = frozenset({"type", "item_id", "response_id", "logprobs", "obfuscation"})
 _GROWING: Final = frozenset({"text", "reasoning", "refusal", "tool_args", "transcript"})
 
@@ -150,14 +151,14 @@ class EventReader:
         value = event.get(text.key)
         pieces: list[Piece] = []
         if not isinstance(value, str):
-            pieces += self._stray_pieces(value, f"{field}~", (text.key,))
+            pieces += _stray_pieces(value, f"{field}~", (text.key,))
         elif value:
             at = (text.key,)
             grown = self._repeat(field, text.kind, value, at) if text.done else self._grow(field, text.kind, value, at)
             pieces.append(grown)
         spelled = spell_tokens(event.get("logprobs"))
         if spelled and spelled != value:  # tokens that are not those of the text are a text of their own
-            pieces.append(self._repeat(f"{field}/logprobs", "other", spelled, ()))
+            pieces.append(Piece(f"{field}/logprobs", "other", spelled, (), alone=True))
         for key, child in _others(event, text.key):
             pieces += self._other_pieces(event, name, key, child)
         ends = self._end([field]) if text.done and not text.waits else ()
@@ -169,7 +170,7 @@ class EventReader:
         if key == "partial_image_b64" and isinstance(value, str) and value:
             field = f"/output/{event.get('output_index', 0)}/partial_images/{event.get('partial_image_index', 0)}"
             return [self._repeat(field, "media", value, (key,))]
-        return self._stray_pieces(value, f"/events/{name}/{key}", (key,))
+        return _stray_pieces(value, f"/events/{name}{_place_of(event)}/{escape(key)}", (key,))
 
     def _read_object(self, raw: bytes, event: dict[str, Any], name: str) -> Chunk:
         holder = _OBJECTS.get(name)
@@ -226,25 +227,30 @@ class EventReader:
 
     def _repeat(self, field: str, kind: Kind, text: str, at: tuple[str | int, ...]) -> Piece:
         """Return a text given as a whole: a repetition, the first text of its field, or a field of its own."""
-        parts = self._texts.get(field)
-        if parts is None:
-            self._texts[field] = [text]
-            return Piece(field, kind, text, at)
-        known = "".join(parts)
-        self._texts[field] = [known]
-        if known == text:
-            return Piece(field, kind, text, at, repeats=True)
-        return self._repeat(f"{field}~", kind, text, at)
-
-    def _stray_pieces(self, value: object, field: str, at: tuple[str | int, ...]) -> list[Piece]:
-        """Return the text of a member nobody knows; events of the same kind grow the same field."""
-        if isinstance(value, str):
-            return [self._grow(field, "other", value, at)] if value else []
-        return [self._grow(path, "other", text, ()) for path, text in string_leaves(value, field)]
+        while (parts := self._texts.get(field)) is not None:
+            known = "".join(parts)
+            self._texts[field] = [known]
+            if known == text:
+                return Piece(field, kind, text, at, repeats=True)
+            field = f"{field}~"
+        self._texts[field] = [text]
+        return Piece(field, kind, text, at)
 
     def _end(self, fields: list[str]) -> tuple[str, ...]:
         self._ended.update(fields)
         return tuple(fields)
+
+
+def _stray_pieces(value: object, field: str, at: tuple[str | int, ...]) -> list[Piece]:
+    """Return the text of a member nobody knows: joined to that of events of the same kind and place, and alone."""
+    if isinstance(value, str):
+        return [Piece(field, "other", value, at, alone=True)] if value else []
+    return [Piece(path, "other", text, (), alone=True) for path, text, _ in leaves_by_index(value, field)]
+
+
+def _place_of(event: Mapping[str, Any]) -> str:
+    """Return a pointer's middle that says which item and part an event is about."""
+    return "".join([f"/{key}={escape(str(event[key]))}" for key in _PLACES if isinstance(event.get(key), str | int)])
 
 
 def _others(event: Mapping[str, Any], read: str | None) -> Iterator[tuple[str, Any]]:

@@ -41,6 +41,27 @@ def string_leaves(value: object, path: str) -> Iterator[tuple[str, str]]:
             yield from string_leaves(child, f"{path}/{index}")
 
 
+def leaves_by_index(value: object, path: str, *, counted: bool = False) -> Iterator[tuple[str, str, bool]]:
+    """Yield (pointer, text, counted) of every non-empty string leaf of part of a stream.
+
+    An element that gives itself an `index` is known by it in every frame; only then does `counted` say that the
+    texts of several frames at one pointer belong together. Any other stands where it stands in its frame.
+    """
+    if isinstance(value, str):
+        if value:
+            yield path, value, counted
+    elif isinstance(value, dict):
+        for key, child in cast("dict[str, object]", value).items():
+            yield from leaves_by_index(child, f"{path}/{escape(key)}", counted=counted)
+    elif isinstance(value, list):
+        for position, child in enumerate(cast("list[object]", value)):
+            index = (as_object(child) or {}).get("index")
+            if isinstance(index, int):
+                yield from leaves_by_index(child, f"{path}/{index}", counted=True)
+            else:
+                yield from leaves_by_index(child, f"{path}/{position}~")
+
+
 def all_keys(value: object) -> Iterator[str]:
     """Yield every key of the objects in `value`."""
     if isinstance(value, dict):

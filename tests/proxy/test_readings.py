@@ -1,0 +1,235 @@
+"""What no document calls a delta is judged in both readings: joined to the frames beside it, and alone (G-06)."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+
+from proxy.call import Call, Progress
+from proxy.frontier import Field
+from proxy.plan import Planner, Request
+from proxy.policy import Policy
+from proxy.readings import Readings
+from proxy.relay import Judging, Relay
+from proxy.wire.adapter import Adapter
+from proxy.wire.chat import CHAT
+from proxy.wire.completions import COMPLETIONS
+from proxy.wire.messages import MESSAGES
+from proxy.wire.responses import RESPONSES
+from proxy.wire.sse import DONE, data_frame, event_frame
+from supervisors.rules import Rules
+from supervisors.testing import Finds, context
+from supervisors.types import Supervisor
+
+MODES = ("hold", "window", "sentence")
+WORD = Rules(keywords=("umbrella",))
+"""A whole word: it is not in "umbrellastand"."""
+
+
+class Sink:
+    """Where the bytes of a stream go in these tests."""
+
+    def __init__(self) -> None:
+        self.sent = b""
+
+    @property
+    def started(self) -> bool:
+        return bool(self.sent)
+
+    async def write(self, data: bytes) -> None:
+        self.sent += data
+
+
+async def flow(parts: Sequence[bytes]) -> AsyncIterator[bytes]:
+    for part in parts:
+        yield part
+
+
+def relay(adapter: Adapter, frames: Sequence[bytes], supervisor: Supervisor = WORD, **output: Any) -> bytes:
+    """Return what reaches the caller of a stream."""
+    policy = Policy.model_validate({"output": {"forced": ["words"], **output}})
+    plan = Planner({"default": policy}, {"words": supervisor}).plan(Request("gpt", None, adapter.route))
+    call = Call("id", "id", adapter, {}, True, "gpt", "main", plan, "0" * 64, None, None, 0.0, 0.0)
+    sink = Sink()
+    judging = Judging(call.output, lambda _: context("unused"), "full")
+    opened = adapter.open_frames(adapter.new_head("id", 0, "gpt"), {})
+    asyncio.run(Relay(call, Progress(), judging, opened, sink).run(flow(frames)))
+    return sink.sent
+
+
+def event(name: str, **members: Any) -> bytes:
+    return event_frame(name, {"type": name, **members})
+
+
+def chat(*choices: Any, **top: Any) -> list[bytes]:
+    frames = [data_frame({"id": "x", "choices": [{"index": 0, **choice}], **top}) for choice in choices]
+    return [*frames, data_frame({"id": "x", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}), DONE]
+
+
+def deltas(one: Any, two: Any) -> list[bytes]:
+    return chat({"delta": one}, {"delta": two})
+
+
+def tops(one: Any, two: Any) -> list[bytes]:
+    return [*chat({"delta": {}}, **one)[:1], *chat({"delta": {}}, **two)]
+
+
+def completions(one: Any, two: Any) -> list[bytes]:
+    return chat({"text": "a ", **one}, {"text": "b ", **two})
+
+
+def messages(*events: bytes) -> list[bytes]:
+    message = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": [], "usage": {}}
+    end = event("message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 1})
+    return [event("message_start", message=message), *events, end, event("message_stop")]
+
+
+def block(index: int, *inner: Any, **start: Any) -> list[bytes]:
+    return [
+        event("content_block_start", index=index, content_block={"type": "text", "text": "", **start}),
+        *[event("content_block_delta", index=index, delta=delta) for delta in inner],
+        event("content_block_stop", index=index),
+    ]
+
+
+def text_delta(text: str) -> Any:
+    return {"type": "text_delta", "text": text}
+
+
+def cite(title: str) -> Any:
+    return {"type": "citations_delta", "citation": {"type": "page_location", "document_title": title}}
+
+
+def responses(*events: bytes) -> list[bytes]:
+    response = {"id": "r", "object": "response", "status": "in_progress", "output": []}
+    done = event("response.completed", sequence_number=99, response={**response, "status": "completed"})
+    return [event("response.created", sequence_number=0, response=response), *events, done]
+
+
+def note(number: int, value: Any, **more: Any) -> bytes:
+    return event("response.note.delta", sequence_number=number, output_index=0, note=value, **more)
+
+
+def token(text: str, spelled: str) -> bytes:
+    members = {"output_index": 0, "content_index": 0, "item_id": "i", "delta": text}
+    return event("response.output_text.delta", sequence_number=1, **members, logprobs=[{"token": spelled}])
+
+
+def spots(one: str, two: str) -> list[tuple[Adapter, list[bytes]]]:
+    """Return streams in which the two texts follow one another in two frames, where no delta stands."""
+    details = [{"reasoning_details": [{"text": text}]} for text in (one, two)]
+    calls = [{"tool_calls": [{"index": 0, "id": "c", "function": {"name": text}}]} for text in (one, two)]
+    spelled = [{"delta": {}, "logprobs": {"content": [{"token": text}]}} for text in (one, two)]
+    return [
+        (CHAT, tops({"citations": [one]}, {"citations": [two]})),
+        (CHAT, tops({"note": one}, {"note": two})),
+        (CHAT, chat({"note": one}, {"note": {"x": 1}}, {"note": two})),
+        (CHAT, chat({"message": {"content": one}}, {"message": {"content": two}})),
+        (CHAT, deltas({"annotations": [{"title": one}]}, {"annotations": [{"title": two}]})),
+        (CHAT, deltas(details[0], details[1])),
+        (CHAT, deltas({"future": one}, {"future": two})),
+        (CHAT, deltas(calls[0], calls[1])),
+        (CHAT, chat(*spelled)),
+        (COMPLETIONS, completions({"note": [one]}, {"note": [two]})),
+        (COMPLETIONS, completions({"logprobs": {"tokens": [one]}}, {"logprobs": {"tokens": [two]}})),
+        (MESSAGES, messages(*block(0, text_delta(one)), *block(1, text_delta(two)))),
+        (MESSAGES, messages(*block(0, text_delta("see "), cite(one), cite(two)))),
+        (MESSAGES, messages(event("note", note=one), event("note", note=two))),
+        (RESPONSES, responses(note(1, one), note(2, two))),
+        (RESPONSES, responses(note(1, [one]), note(2, [two]))),
+        (RESPONSES, responses(token("a", one), token("b", two))),
+    ]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("number", range(len(spots("", ""))))
+@pytest.mark.parametrize(("one", "two"), [("umbrella", "stand"), ("sun", "umbrella"), ("umb", "rella")])
+def test_a_word_is_found_alone_and_joined(one: str, two: str, number: int, mode: str) -> None:
+    adapter, frames = spots(one, two)[number]
+    sent = relay(adapter, frames, stream={"mode": mode, "window_chars": 1})
+    assert b"umbrella" not in sent
+    assert not (one in sent.decode() and two in sent.decode() and "umbrella" in one + two)
+
+
+@pytest.mark.parametrize("capability", ["incremental", "windowed", "growth", "final"])
+@pytest.mark.parametrize("number", range(len(spots("", ""))))
+def test_every_kind_of_supervisor_reads_both(number: int, capability: str) -> None:
+    class Exact(Finds):
+        """Finds a text that begins and ends as it should."""
+
+        async def assess(self, exchange: Any, context: object, /) -> Any:
+            alone = [
+                dataclasses.replace(one, text=one.text if one.text == "umbrella" else "") for one in exchange.reply
+            ]
+            return await super().assess(dataclasses.replace(exchange, reply=tuple(alone)), context)
+
+    adapter, frames = spots("sun", "umbrella")[number]
+    assert b"umbrella" not in relay(adapter, frames, Exact("umbrella", capability=capability))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_stands_in_parts_of_their_own_index_is_not_joined(mode: str) -> None:
+    parts = [[{"index": 0, "text": "umbrella"}], [{"index": 1, "text": "stand"}]]
+    frames = deltas({"reasoning_details": parts[0]}, {"reasoning_details": parts[1]})
+    assert b"umbrella" not in relay(CHAT, frames, stream={"mode": mode, "window_chars": 1})
+
+
+@pytest.mark.parametrize("shape", ["reasoning_details", "content"])
+def test_deltas_in_numbered_parts_are_read_as_one_text(shape: str) -> None:
+    frames = deltas({shape: [{"index": 0, "text": "umbrella"}]}, {shape: [{"index": 0, "text": "stand"}]})
+    assert relay(CHAT, frames) == b"".join(frames)
+
+
+def test_a_stray_message_is_not_glued_to_the_content() -> None:
+    frames = chat({"delta": {"content": "sun"}}, {"message": {"content": "umbrella"}}, {"delta": {"content": "stand"}})
+    assert b"umbrella" not in relay(CHAT, frames)
+
+
+@pytest.mark.parametrize("thought", ["I take my umbrella", "umbrella"])
+def test_a_word_at_the_end_of_a_text_that_has_ended_does_not_leave_with_it(thought: str) -> None:  # S-01
+    thinking = [
+        event("content_block_start", index=0, content_block={"type": "thinking", "thinking": "", "signature": ""}),
+        event("content_block_delta", index=0, delta={"type": "thinking_delta", "thinking": thought}),
+        event("content_block_stop", index=0),
+    ]
+    said = block(1, text_delta("It may "), text_delta("rain all "), text_delta("day."))
+    assert b"umbrella" not in relay(MESSAGES, messages(*thinking, *said), stream={"window_chars": 1})
+    at = {"item_id": "i", "output_index": 0, "summary_index": 0, "sequence_number": 1}
+    reasoned = [
+        event("response.reasoning_summary_text.delta", **at, delta=thought),
+        event("response.reasoning_summary_text.done", **at, text=thought),
+    ]
+    words = ("It may ", "rain all ", "day.")
+    place = {"item_id": "j", "output_index": 1, "content_index": 0, "sequence_number": 1}
+    spoken = [event("response.output_text.delta", **place, delta=word) for word in words]
+    assert b"umbrella" not in relay(RESPONSES, responses(*reasoned, *spoken), stream={"window_chars": 1})
+
+
+def test_a_redaction_reaches_every_repetition_of_a_text_that_stands_alone() -> None:  # G-35
+    frames = tops({"note": "my umbrella"}, {"note": "my umbrella"})
+    sent = relay(CHAT, frames, on_unsafe="redact")
+    assert sent.count(b"[REDACTED:") == 2
+    assert b"umbrella" not in sent
+
+
+def test_readings_lead_back_to_the_field() -> None:  # G-07
+    grown = Field("other", whole=False)
+    for text in ("sun", "umbrella", "umbrella"):
+        grown.cut()
+        grown.grow(text)
+        grown.cut()
+    read = Readings(1, 0, every=True)
+    read.add("/note", grown, 2, grown.length)
+    asked = read.ask("window", (), complete=False)
+    assert [segment.text for segment in asked.segments] == ["numbrellaumbrella", "n", "umbrella", "umbrella"]
+    assert [asked.places[segment.path] for segment in asked.segments] == [
+        ("/note", 2),
+        ("/note", 2),
+        ("/note", 3),
+        ("/note", 11),
+    ]
+    assert asked.ended == {"/note~2", "/note~3", "/note~11"}
