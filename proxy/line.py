@@ -265,10 +265,14 @@ class Line:
         except (UpstreamError, BadStream) as error:
             kind = error.kind if isinstance(error, UpstreamError) else "protocol"
             self._progress.outcome, self._progress.upstream_error = "upstream_error", kind
-            shown = to_caller_error(error) if isinstance(error, UpstreamError) else bad_reply()
+            shown = self.tell(error) if isinstance(error, UpstreamError) else bad_reply()
             await relay.abort(shown)
         if not self.started:
             raise bad_reply()  # the model server ended its stream without a single event
+
+    def tell(self, error: UpstreamError) -> RequestError:
+        """Return an error of the model server as the caller may see it: nothing in its words goes by a judge."""
+        return to_caller_error(error, self._call.body if self._call.output.blocking else None)
 
     async def write(self, data: bytes) -> None:
         """Send bytes of the stream; the first call waits for the input decision and sends the head (W-05)."""
