@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from proxy.failures import to_caller_error
 from proxy.upstream_errors import UpstreamStatusError, timeout_error
+from proxy.wire.sse import data_frame as sse_data
+from tests.e2e.fake_upstream import Answer, FakeUpstream
+from tests.e2e.serving import guarded, serving
 
 CANARY = "violet umbrella"
 
@@ -46,3 +52,30 @@ def test_a_param_stays_if_it_names_a_member_of_the_request(param: str, left: str
 
 def test_the_proxys_own_errors_stay_as_they_are() -> None:
     assert to_caller_error(timeout_error(), {}).message == "The model server did not answer in time."
+
+
+ROUTES: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": {"messages": [{"role": "user", "content": "hi"}]},
+    "/v1/completions": {"prompt": "hi"},
+    "/v1/responses": {"input": "hi"},
+    "/v1/messages": {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 5},
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("route", ROUTES)
+async def test_no_words_of_the_model_server_leave_on_any_route(tmp_path: Path, route: str, stream: bool) -> None:
+    error = {"message": f"Bad luck with a {CANARY}.", "type": "invalid_request_error", "param": f"x.{CANARY[:6]}"}
+    late = [
+        sse_data({"type": "error", "error": error}),
+        sse_data({"type": "response.failed", "response": {"error": error}}),
+    ]
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        up.script(Answer(status=400, headers={"retry-after": CANARY}, json={"error": error}))
+        reply = await proxy.client.post(route, json={"model": "gpt", "stream": stream, **ROUTES[route]})
+        assert reply.status_code == 400
+        assert "violet" not in f"{reply.text} {reply.headers}"
+        for frame in late if stream else ():
+            up.script(Answer(frames=[frame]))
+            reply = await proxy.client.post(route, json={"model": "gpt", "stream": True, **ROUTES[route]})
+            assert "violet" not in reply.text
