@@ -67,7 +67,8 @@ def event(name: str, **members: Any) -> bytes:
 
 def chat(*choices: Any, **top: Any) -> list[bytes]:
     frames = [data_frame({"id": "x", "choices": [{"index": 0, **choice}], **top}) for choice in choices]
-    return [*frames, data_frame({"id": "x", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}), DONE]
+    last: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": "stop"}
+    return [*frames, data_frame({"id": "x", "choices": [last]}), DONE]
 
 
 def deltas(one: Any, two: Any) -> list[bytes]:
@@ -83,7 +84,14 @@ def completions(one: Any, two: Any) -> list[bytes]:
 
 
 def messages(*events: bytes) -> list[bytes]:
-    message = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": [], "usage": {}}
+    message: dict[str, Any] = {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [],
+        "usage": {},
+    }
     end = event("message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 1})
     return [event("message_start", message=message), *events, end, event("message_stop")]
 
@@ -105,7 +113,7 @@ def cite(title: str) -> Any:
 
 
 def responses(*events: bytes) -> list[bytes]:
-    response = {"id": "r", "object": "response", "status": "in_progress", "output": []}
+    response: dict[str, Any] = {"id": "r", "object": "response", "status": "in_progress", "output": []}
     done = event("response.completed", sequence_number=99, response={**response, "status": "completed"})
     return [event("response.created", sequence_number=0, response=response), *events, done]
 
