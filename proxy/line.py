@@ -28,6 +28,7 @@ from proxy.stages import StageResult, conclude, merge_results, run_stage
 from proxy.wire.adapter import Frames
 from proxy.wire.body import hides_a_key
 from proxy.wire.errors import RequestError
+from proxy.wire.logprobs import is_of_tokens
 from proxy.wire.segments import next_turn
 from proxy.wire.usage import HiddenUsage
 from supervisors.ask import is_local
@@ -221,7 +222,8 @@ class Line:
         spans, plan = result.redactions, self._call.plan.output
         json_content = self._call.adapter.notice(self._call.body, "").only_refusal
         try:
-            redact_body(body, spans, json_content=json_content, strip_signed=plan.on_signed == "strip")
+            inside = [span for span in spans if not is_of_tokens(span.path)]
+            redact_body(body, inside, json_content=json_content, strip_signed=plan.on_signed == "strip")
         except RedactionImpossible:
             return without_spans(plan, result)
         if result.choice is not None:

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 import orjson
 
-from proxy.wire.segments import as_list
+from proxy.wire.segments import as_list, unescape
 from supervisors.types import Span
 
 _CONTENTS: Final = ("/content", "/text")
@@ -138,7 +138,7 @@ def _is_json(text: str) -> bool:
 
 def _find(body: dict[str, Any], pointer: str) -> tuple[Any, Any]:
     holder: Any = body
-    tokens = [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
+    tokens = [unescape(token) for token in pointer.split("/")[1:]]
     if not tokens:
         msg = "an empty path"
         raise RedactionImpossible(msg)

@@ -138,6 +138,7 @@ class Gate:
 
     def _grow(self, grown: Field, text: str) -> None:
         grown.grow(text)
+        grown.ended = False  # a thought may go on although it seemed to have ended
         self._settle = self._unsettled
         if grown.whole:
             return

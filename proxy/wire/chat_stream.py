@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 import orjson
 
 from proxy.wire.adapter import Chunk, Head, Notice, Piece
 from proxy.wire.body import hides_a_key
+from proxy.wire.chat_pieces import LOGPROBS, choice_pieces, delta_pieces, is_bare, token_pieces, top_pieces
 from proxy.wire.errors import RequestError, error_body
-from proxy.wire.segments import all_keys, as_list, as_object, escape, leaves_by_index
+from proxy.wire.forms import formed
+from proxy.wire.segments import as_list, as_object
 from proxy.wire.sse import DONE, Frame, data_frame
-from supervisors.types import Kind
 
-_KINDS: Final[Mapping[str, Kind]] = {
-    "content": "text",
-    "refusal": "refusal",
-    "reasoning_content": "reasoning",
-    "reasoning": "reasoning",
-    "thinking": "reasoning",
-}
-_PARTS: Final = frozenset({*_KINDS, "reasoning_details"})
-_DELTAS: Final = ("/text", "/thinking", "/summary")
-"""Ends of the pointers of texts that come in deltas although they stand in a part: some servers stream parts."""
 _HEAD: Final = ("id", "created", "model", "system_fingerprint", "service_tier")
-_TOP_STRUCTURE: Final = frozenset({*_HEAD, "object", "choices", "usage", "obfuscation"})
-_CHOICE_STRUCTURE: Final = frozenset({"index", "finish_reason", "logprobs", "delta"})
-LOGPROBS: Final = "logprobs"
-"""Address of text that leaves with a frame's log-probabilities, and goes with them when the frame is rewritten."""
 _PLAIN: Final = len(b"data: \n\n")
 
 
@@ -80,142 +67,25 @@ def _read_choice(raw: bytes, body: dict[str, Any], value: object, usage: Mapping
     if choice is None or not isinstance(index, int):
         msg = "a frame holds a choice without an integer index"
         raise ValueError(msg)
-    pieces = _delta_pieces(choice.get("delta"))
-    if not _CHOICE_STRUCTURE.issuperset(choice):
-        pieces += _stray_pieces(choice)
-    if not _TOP_STRUCTURE.issuperset(body):
-        pieces += top_pieces(body)
+    pieces = delta_pieces(choice.get("delta"))
+    if not is_bare(choice):
+        pieces += choice_pieces(choice)
+    pieces += top_pieces(body)
     if choice.get("logprobs") is not None:
-        pieces += _unspoken_tokens(choice, pieces)
+        pieces += token_pieces(choice["logprobs"], as_object(choice.get("delta")) or {})
     broken = body.get("error") is not None
     return Chunk(raw, index, tuple(pieces), choice.get("finish_reason"), body, usage=usage, error=broken)
 
 
-def _unspoken_tokens(choice: Mapping[str, Any], pieces: Sequence[Piece]) -> list[Piece]:
-    """Return the tokens of log-probabilities that spell anything but the frame's own text, as text to judge."""
-    said = {piece.field: piece.text for piece in pieces}
-    logprobs = as_object(choice["logprobs"]) or {}
-    found: list[Piece] = []
-    for name in ("content", "refusal"):
-        entries = [as_object(entry) or {} for entry in as_list(logprobs.get(name)) or []]
-        spelled = "".join([str(entry.get("token", "")) for entry in entries])
-        if spelled and spelled != said.get(f"/message/{name}"):
-            found.append(Piece(f"/{LOGPROBS}/{name}", "other", spelled, (LOGPROBS,), alone=True))
-    return found
+def _thinks(chunk: Chunk) -> bool:
+    return any(map(_is_thought, chunk.pieces))
 
 
-def _delta_pieces(value: object) -> list[Piece]:
-    delta = as_object(value)
-    if delta is None:
-        return leaf_pieces(value, "/message", ("delta",), "other")
-    pieces: list[Piece] = []
-    for key, child in delta.items():
-        kind = _KINDS.get(key)
-        if kind is not None and isinstance(child, str):
-            if child:
-                pieces.append(Piece(f"/message/{key}", kind, child, ("delta", key)))
-        elif child is not None and key != "role":
-            pieces += _odd_pieces(key, child)
-    return pieces
+def _is_thought(piece: Piece) -> bool:
+    return piece.kind == "reasoning" or piece.field.startswith("/message/reasoning")
 
 
-def _stray_pieces(choice: Mapping[str, Any]) -> list[Piece]:
-    pieces: list[Piece] = []
-    for key, child in choice.items():
-        if key not in _CHOICE_STRUCTURE:
-            pieces += leaf_pieces(child, f"/choice/{escape(key)}", (key,), "other")
-    return pieces
-
-
-def _odd_pieces(key: str, value: object) -> list[Piece]:
-    match key:
-        case "tool_calls":
-            calls = as_list(value)
-            if calls is None:
-                return leaf_pieces(value, "/message/tool_calls", (), "other")
-            return [piece for position, call in enumerate(calls) for piece in _call_pieces(call, position)]
-        case "function_call" if isinstance(value, dict):
-            called = cast("dict[str, Any]", value)
-            return list(_called_pieces(called, "/message/function_call", ("delta", "function_call")))
-        case "audio" if isinstance(value, dict):
-            return _audio_pieces(cast("dict[str, Any]", value))
-        case _:
-            kind: Kind = _KINDS.get(key, "annotation" if key == "annotations" else "other")
-            return leaf_pieces(value, f"/message/{escape(key)}", ("delta", key), kind, grows=key in _PARTS)
-
-
-def _call_pieces(value: object, position: int) -> list[Piece]:
-    call = as_object(value)
-    at: tuple[str | int, ...] = ("delta", "tool_calls", position)
-    if call is None:
-        return leaf_pieces(value, f"/message/tool_calls/{position}~", at, "other")
-    index = call.get("index")
-    path = f"/message/tool_calls/{index if isinstance(index, int) else f'{position}~'}"
-    begins = isinstance(call.get("id"), str)
-    found: list[Piece] = []
-    for key, child in call.items():
-        called = as_object(child)
-        if key in ("function", "custom") and called is not None:
-            found += _called_pieces(called, f"{path}/{key}", (*at, key), begins=begins)
-        elif key not in ("index", "id", "type"):
-            found += leaf_pieces(child, f"{path}/{escape(key)}", (*at, key), "other")
-    return found
-
-
-def _called_pieces(
-    called: Mapping[str, Any], path: str, at: tuple[str | int, ...], *, begins: bool = False
-) -> Iterator[Piece]:
-    """Yield the text of a called function; only arguments grow, and where a call `begins` they may be whole."""
-    for key, child in called.items():
-        kind: Kind = "name" if key == "name" else "tool_args" if key in ("arguments", "input") else "other"
-        if kind == "tool_args" and isinstance(child, str):
-            yield from [Piece(f"{path}/{key}", kind, child, (*at, key), alone=begins)] if child else []
-            continue
-        yield from leaf_pieces(child, f"{path}/{escape(key)}", (*at, key), kind)
-        keys = "\n".join(all_keys(child))
-        if keys:
-            yield Piece(f"{path}/{escape(key)}/~", kind, keys, (), alone=True)
-
-
-def _audio_pieces(audio: Mapping[str, Any]) -> list[Piece]:
-    found: list[Piece] = []
-    for key, child in audio.items():
-        if key == "transcript" and isinstance(child, str):
-            found += [Piece("/message/audio/transcript", "transcript", child, ("delta", "audio", key))] if child else []
-        elif key == "data" and isinstance(child, str) and child:
-            found.append(Piece("/message/audio/data", "media", child, ("delta", "audio", key)))
-        elif key not in ("id", "expires_at", "data"):
-            found += leaf_pieces(child, f"/message/audio/{escape(key)}", ("delta", "audio", key), "other")
-    return found
-
-
-def top_pieces(body: Mapping[str, Any]) -> list[Piece]:
-    """Return the text of a frame that stands beside its choices."""
-    found: list[Piece] = []
-    for key, child in body.items():
-        if key not in _TOP_STRUCTURE:
-            found += leaf_pieces(child, f"/top/{escape(key)}", ("", key), "other")
-    return found
-
-
-def leaf_pieces(value: object, path: str, at: tuple[str | int, ...], kind: Kind, *, grows: bool = False) -> list[Piece]:
-    """Return the text below a member that is no delta, so that it is read both joined to other frames' and alone.
-
-    Text deep inside an unknown shape has no address and cannot be rewritten.
-
-    Args:
-        value: the member's.
-        path: pointer of the field.
-        at: keys from the choice to the value.
-        kind: what its text is.
-        grows: the texts of its parts are deltas all the same, where the parts are numbered or follow one another.
-    """
-    if isinstance(value, str):
-        return [Piece(path, kind, value, at, alone=True)] if value else []
-    return [
-        Piece(leaf, kind, text, (), alone=not (grows and leaf.endswith(_DELTAS) and (counted or at[-1] == "content")))
-        for leaf, text, counted in leaves_by_index(value, path)
-    ]
+_SPOKEN: Final = frozenset({"text", "refusal", "tool_args", "name", "transcript"})
 
 
 def rewrite(chunk: Chunk, texts: Sequence[str]) -> bytes:
@@ -245,7 +115,7 @@ def rewrite(chunk: Chunk, texts: Sequence[str]) -> bytes:
 def read_head(chunk: Chunk) -> Head:
     """Return the members every frame of this reply shares."""
     body = chunk.body or {}
-    return Head({key: body[key] for key in _HEAD if key in body})
+    return Head(formed({key: body[key] for key in _HEAD if key in body}))
 
 
 def frame(head: Head, choice: int, delta: Mapping[str, Any], finish: str | None) -> bytes:
@@ -299,13 +169,14 @@ class ChatFrames:
         style: of the family.
     """
 
-    __slots__ = ("_begun", "_head", "_read_choice", "_style", "model")
+    __slots__ = ("_begun", "_head", "_read_choice", "_style", "_thinking", "model")
 
     def __init__(self, head: Head, style: Style = CHAT_STYLE) -> None:
         self._head = head
         self._style = style
         self._read_choice = style.read_choice
         self._begun = False
+        self._thinking: dict[int, dict[str, bool]] = {}
         self.model: str | None = None
 
     def read(self, frame: Frame) -> tuple[Chunk, ...]:
@@ -316,7 +187,28 @@ class ChatFrames:
             self._head = read_head(chunks[0])
             model = chunks[0].body.get("model")
             self.model = model if isinstance(model, str) else None
+        if self._thinking or any(map(_thinks, chunks)):
+            return tuple([self._end_thought(chunk) for chunk in chunks])
         return chunks
+
+    def _end_thought(self, chunk: Chunk) -> Chunk:
+        """Note what a choice thinks; once it speaks, say that its thoughts have ended, so that they hold up no text.
+
+        A thought that goes on after that has no second end: it is held to the last verdict.
+        """
+        if chunk.choice is None:
+            return chunk
+        open_fields = self._thinking.setdefault(chunk.choice, {})
+        if _thinks(chunk):
+            for piece in chunk.pieces:
+                if _is_thought(piece):
+                    open_fields.setdefault(piece.field, True)
+            return chunk
+        if not any(piece.kind in _SPOKEN for piece in chunk.pieces):
+            return chunk
+        ended = tuple([field for field, is_open in open_fields.items() if is_open])
+        open_fields.update(dict.fromkeys(ended, False))
+        return replace(chunk, ends=ended) if ended else chunk
 
     def path(self, choice: int, field: str) -> str:
         """Return the JSON Pointer of a field in the whole reply."""

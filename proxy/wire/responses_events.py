@@ -15,10 +15,12 @@ import orjson
 
 from proxy.wire.adapter import Chunk, Piece
 from proxy.wire.body import hides_a_key
-from proxy.wire.logprobs import spell_tokens
+from proxy.wire.forms import FORMS, fits
+from proxy.wire.logprobs import entry_texts
+from proxy.wire.names import is_named
 from proxy.wire.responses_items import CALLER_CALLS, add_annotation, add_item, add_part, type_of
 from proxy.wire.responses_reply import finish_of, response_segments
-from proxy.wire.segments import DATA, SegmentList, as_list, as_object, escape, leaves_by_index
+from proxy.wire.segments import DATA, KEYS, SegmentList, all_keys, as_list, as_object, escape, leaves_by_index, unescape
 from proxy.wire.sse import Frame
 from supervisors.types import Kind, Segment
 
@@ -100,7 +102,6 @@ _NUMBERS: Final = frozenset(
     }
 )
 _PLACES: Final = ("item_id", "output_index", "content_index", "summary_index", "command_index")
-_STRUCTURE: Final = frozenset({"type", "item_id", "response_id", "logprobs", "obfuscation"})
 _GROWING: Final = frozenset({"text", "reasoning", "refusal", "tool_args", "transcript"})
 
 
@@ -156,11 +157,12 @@ class EventReader:
             at = (text.key,)
             grown = self._repeat(field, text.kind, value, at) if text.done else self._grow(field, text.kind, value, at)
             pieces.append(grown)
-        spelled = spell_tokens(event.get("logprobs"))
-        if spelled and spelled != value:  # tokens that are not those of the text are a text of their own
-            pieces.append(Piece(f"{field}/logprobs", "other", spelled, (), alone=True))
+        if event.get("logprobs"):  # tokens that are not those of the text are a text of their own
+            spelled = entry_texts(event["logprobs"], value)
+            pieces += [Piece(f"{field}/logprobs{at}", "other", one, (), alone=True) for at, one in spelled]
         for key, child in _others(event, text.key):
-            pieces += self._other_pieces(event, name, key, child)
+            if key != "logprobs":
+                pieces += self._other_pieces(event, name, key, child)
         ends = self._end([field]) if text.done and not text.waits else ()
         return Chunk(raw, 0, tuple(pieces), None, event, ends=ends)
 
@@ -170,7 +172,11 @@ class EventReader:
         if key == "partial_image_b64" and isinstance(value, str) and value:
             field = f"/output/{event.get('output_index', 0)}/partial_images/{event.get('partial_image_index', 0)}"
             return [self._repeat(field, "media", value, (key,))]
-        return _stray_pieces(value, f"/events/{name}{_place_of(event)}/{escape(key)}", (key,))
+        field = f"/events/{name}{_place_of(event)}/{escape(key)}"
+        pieces = _stray_pieces(value, field, (key,))
+        if not is_named(key, in_reply=True):
+            pieces.append(Piece(f"{field}#key", "other", key, (), alone=True))
+        return pieces
 
     def _read_object(self, raw: bytes, event: dict[str, Any], name: str) -> Chunk:
         holder = _OBJECTS.get(name)
@@ -245,7 +251,9 @@ def _stray_pieces(value: object, field: str, at: tuple[str | int, ...]) -> list[
     """Return the text of a member nobody knows: joined to that of events of the same kind and place, and alone."""
     if isinstance(value, str):
         return [Piece(field, "other", value, at, alone=True)] if value else []
-    return [Piece(path, "other", text, (), alone=True) for path, text, _ in leaves_by_index(value, field)]
+    found = [Piece(path, "other", text, (), alone=True) for path, text, _ in leaves_by_index(value, field)]
+    keys = [key for key in all_keys(value) if not is_named(key, in_reply=True)]
+    return [*found, Piece(field + KEYS, "other", "\n".join(keys), (), alone=True)] if keys else found
 
 
 def _place_of(event: Mapping[str, Any]) -> str:
@@ -264,7 +272,7 @@ def _others(event: Mapping[str, Any], read: str | None) -> Iterator[tuple[str, A
             if not isinstance(value, int):
                 msg = f"{key} of an event is {type(value).__name__}, not a number"
                 raise ValueError(msg)
-        elif key not in _STRUCTURE and key != read:
+        elif key not in ("type", read) and not (key in FORMS and fits(key, value)):
             yield key, value
 
 
@@ -297,7 +305,7 @@ def _complete(name: str, value: Mapping[str, Any], pieces: list[Piece]) -> list[
 
 def _walk(value: object, pointer: str) -> tuple[tuple[str | int, ...], object]:
     """Follow a pointer and return its keys and the leaf, None where it leads nowhere."""
-    return _follow(value, iter([token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]))
+    return _follow(value, iter([unescape(token) for token in pointer.split("/")[1:]]))
 
 
 def _follow(value: object, tokens: Iterator[str]) -> tuple[tuple[str | int, ...], object]:

@@ -12,6 +12,8 @@ from urllib.parse import unquote_to_bytes
 
 import orjson
 
+from proxy.wire.forms import fits
+from proxy.wire.names import is_named
 from supervisors.types import Kind, Media, Role, Segment
 
 _TEXT_MIMES = frozenset({"application/json", "application/xml", "application/csv"})
@@ -19,13 +21,20 @@ _CHARSETS = frozenset(
     {"utf-8", "ascii", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "iso8859-1", "iso8859-15", "cp1252"}
 )
 """Encodings read here, by Python's names; text in any other is media, which nobody takes for safe."""
+KEYS = "#keys"
+"""Suffix of the path of names: keys of what stands there, in a segment that cannot be redacted."""
 DATA = "#data"
 """Suffix of the path of text decoded from a data URL: offsets in it are no offsets in the URL."""
 
 
 def escape(key: str) -> str:
-    """Return one JSON Pointer token (RFC 6901)."""
-    return key.replace("~", "~0").replace("/", "~1")
+    """Return one JSON Pointer token (RFC 6901); ``#``, which stands before a pointer into a text here, is ``~2``."""
+    return key.replace("~", "~0").replace("/", "~1").replace("#", "~2")
+
+
+def unescape(token: str) -> str:
+    """Return the key of a token that `escape` made."""
+    return token.replace("~2", "#").replace("~1", "/").replace("~0", "~")
 
 
 def string_leaves(value: object, path: str) -> Iterator[tuple[str, str]]:
@@ -109,9 +118,29 @@ class SegmentList:
             self.add_leaves(path, kind, text)
 
     def add_leaves(self, path: str, kind: Kind, value: object) -> None:
-        """Add every string leaf below `path`."""
+        """Add every string leaf below `path`, and the keys there that no document defines."""
+        self.add_keys(path, all_keys(value))
         for leaf_path, text in string_leaves(value, path):
             self.found.append(Segment(leaf_path, self.role, kind, text, self.turn, self.choice))
+
+    def add_member(self, path: str, key: str, kind: Kind, value: object) -> None:
+        """Add a member of the object at `path`, and its name unless a document defines it."""
+        at = f"{path}/{escape(key)}"
+        if not is_named(key, in_reply=self.choice is not None):
+            self.found.append(Segment(f"{at}#key", self.role, "other", key, self.turn, self.choice))
+        self.add(at, kind, value)
+
+    def add_formed(self, path: str, key: str, value: object) -> None:
+        """Add a member that holds no text, such as an id, if it has another form than it should."""
+        if not fits(key, value):
+            self.add(f"{path}/{escape(key)}", "other", value)
+
+    def add_keys(self, path: str, keys: Iterable[str]) -> None:
+        """Add names, those that no document defines, as one segment."""
+        in_reply = self.choice is not None
+        own = [key for key in keys if not is_named(key, in_reply=in_reply)]
+        if own:
+            self.found.append(Segment(path + KEYS, self.role, "other", "\n".join(own), self.turn, self.choice))
 
     def add_url(self, path: str, url: object) -> None:
         """Add a link as kind ``url``; a data URL as decoded text (G-02) or as media."""
@@ -135,10 +164,13 @@ class SegmentList:
 
         Arguments that are no text go in leaf by leaf, and their keys as one segment that cannot be redacted.
         """
-        self.add(path, "tool_args", text)
         if not isinstance(text, str):
+            for leaf_path, leaf in string_leaves(text, path):
+                self.add(leaf_path, "tool_args", leaf)
             self.add(path, "tool_args", "\n".join(all_keys(text)))
-        if isinstance(text, str) and "\\" in text:
+            return
+        self.add(path, "tool_args", text)
+        if "\\" in text:
             try:
                 parsed: object = orjson.loads(text)
             except orjson.JSONDecodeError:

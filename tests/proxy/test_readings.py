@@ -241,3 +241,45 @@ def test_readings_lead_back_to_the_field() -> None:  # G-07
         ("/note", 11),
     ]
     assert asked.ended == {"/note~2", "/note~3", "/note~11"}
+
+
+async def sent_before_the_end(frames: Sequence[bytes], **stream: Any) -> bytes:
+    """Return what has left when the last frame has not come yet."""
+    sink = Sink()
+    seen: list[bytes] = []
+
+    async def slowly() -> AsyncIterator[bytes]:
+        for frame in frames:
+            yield frame
+        seen.append(sink.sent)
+
+    policy = Policy.model_validate({"output": {"forced": ["words"], "stream": stream}})
+    plan = Planner({"default": policy}, {"words": WORD}).plan(Request("gpt", None, CHAT.route))
+    call = Call("id", "id", CHAT, {}, True, "gpt", "main", plan, "0" * 64, None, None, 0.0, 0.0)
+    judging = Judging(call.output, lambda _: context("unused"), "full")
+    run = Relay(call, Progress(), judging, CHAT.open_frames(CHAT.new_head("id", 0, "gpt"), {}), sink)
+    await run.run(slowly())
+    return seen[0]
+
+
+@pytest.mark.parametrize("thought", ["reasoning_content", "reasoning", "reasoning_details"])
+async def test_thoughts_hold_up_no_text_once_the_model_speaks(thought: str) -> None:
+    said = [{"content": word} for word in ("It ", "may rain ", *["and rain "] * 9)]
+    text: Any = [{"index": 0, "text": "Let me see"}] if thought == "reasoning_details" else "Let me see"
+    frames = chat({"delta": {thought: text}}, *[{"delta": delta} for delta in said])
+    early = await sent_before_the_end(frames[:-2], window_chars=1)
+    assert b"Let me see" in early
+    assert b"may rain" in early
+
+
+def test_a_thought_that_goes_on_after_a_text_is_judged_to_its_end() -> None:
+    deltas = [{"reasoning_content": "a "}, {"content": "b "}, {"content": "c "}, {"reasoning_content": "my umbrella"}]
+    frames = chat(*[{"delta": delta} for delta in deltas], {"delta": {"content": "d "}}, {"delta": {"content": "e "}})
+    assert b"umbrella" not in relay(CHAT, frames, stream={"window_chars": 1})
+
+
+async def test_reports_of_content_filters_hold_up_no_text() -> None:
+    report = {"hate": {"filtered": False, "severity": "safe"}, "self_harm": {"filtered": False, "severity": "low"}}
+    said = [{"delta": {"content": word}} for word in ("It may rain ", *["and rain "] * 9)]
+    frames = chat({"delta": {"content": "Well, "}, "content_filter_results": report}, *said)
+    assert b"may rain" in await sent_before_the_end(frames[:-2], window_chars=1)
