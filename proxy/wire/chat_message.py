@@ -17,7 +17,7 @@ _CALL_STRUCTURE: Final = frozenset({"id", "type", "index"})
 def add_message(segments: SegmentList, message: Mapping[str, Any], path: str) -> None:
     """Add everything in a message that is text: content, names, calls, reasoning, and whatever is unknown."""
     for key, value in message.items():
-        if value is None and key in _NULLS:
+        if not value and key in _NULLS:
             continue
         if key in _MESSAGE_STRUCTURE:
             segments.add_formed(path, key, value)

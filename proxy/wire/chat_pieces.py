@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
 from proxy.wire.adapter import Piece
-from proxy.wire.forms import FORMS, fits, is_plain, is_usage
+from proxy.wire.forms import FORMS, fits, is_usage
 from proxy.wire.logprobs import token_texts
 from proxy.wire.names import is_named
 from proxy.wire.segments import KEYS, all_keys, as_list, as_object, escape, leaves_by_index
@@ -26,7 +26,8 @@ LOGPROBS: Final = "logprobs"
 _PARTS: Final = frozenset({*KINDS, "reasoning_details"})
 _DELTAS: Final = ("/text", "/thinking", "/summary")
 """Ends of the pointers of texts that come in deltas although they stand in a part: some servers stream parts."""
-_CHOICE_STRUCTURE: Final = frozenset({"index", "finish_reason", "logprobs", "delta"})
+CHOICE_STRUCTURE: Final = frozenset({"index", "finish_reason", "logprobs", "delta"})
+"""Members of a choice of a stream that hold no text but that of the delta and of tokens."""
 _CALL_STRUCTURE: Final = frozenset({"index", "id", "type"})
 
 _SEVERITIES: Final = frozenset({"safe", "low", "medium", "high"})
@@ -57,16 +58,11 @@ def choice_pieces(choice: Mapping[str, Any]) -> list[Piece]:
     """Return the text of a choice beside its delta."""
     pieces: list[Piece] = []
     for key, child in choice.items():
-        if key not in _CHOICE_STRUCTURE:
+        if key not in CHOICE_STRUCTURE:
             pieces += member_pieces(key, child, "/choice", (key,), "other")
         elif key == "finish_reason" and child is not None and not fits(key, child):
             pieces += leaf_pieces(child, "/choice/finish_reason", (key,), "other")
     return pieces
-
-
-def is_bare(choice: Mapping[str, Any]) -> bool:
-    """Say whether a choice holds nothing that `choice_pieces` would find, as nearly all do."""
-    return _CHOICE_STRUCTURE.issuperset(choice) and choice.get("finish_reason") is None
 
 
 def token_pieces(logprobs: object, said: Mapping[str, object]) -> list[Piece]:
@@ -139,8 +135,6 @@ def _audio_pieces(audio: Mapping[str, Any]) -> list[Piece]:
 
 def top_pieces(body: Mapping[str, Any]) -> list[Piece]:
     """Return the text of a frame that stands beside its choices."""
-    if is_plain(body):
-        return []
     found: list[Piece] = []
     for key, child in body.items():
         if key in FORMS:

@@ -10,9 +10,9 @@ import orjson
 
 from proxy.wire.adapter import Chunk, Head, Notice, Piece
 from proxy.wire.body import hides_a_key
-from proxy.wire.chat_pieces import LOGPROBS, choice_pieces, delta_pieces, is_bare, token_pieces, top_pieces
+from proxy.wire.chat_pieces import CHOICE_STRUCTURE, LOGPROBS, choice_pieces, delta_pieces, token_pieces, top_pieces
 from proxy.wire.errors import RequestError, error_body
-from proxy.wire.forms import formed
+from proxy.wire.forms import formed, is_plain
 from proxy.wire.segments import as_list, as_object
 from proxy.wire.sse import DONE, Frame, data_frame
 
@@ -68,9 +68,10 @@ def _read_choice(raw: bytes, body: dict[str, Any], value: object, usage: Mapping
         msg = "a frame holds a choice without an integer index"
         raise ValueError(msg)
     pieces = delta_pieces(choice.get("delta"))
-    if not is_bare(choice):
+    if not CHOICE_STRUCTURE.issuperset(choice) or choice.get("finish_reason") is not None:
         pieces += choice_pieces(choice)
-    pieces += top_pieces(body)
+    if not is_plain(body):
+        pieces += top_pieces(body)
     if choice.get("logprobs") is not None:
         pieces += token_pieces(choice["logprobs"], as_object(choice.get("delta")) or {})
     broken = body.get("error") is not None
@@ -78,11 +79,14 @@ def _read_choice(raw: bytes, body: dict[str, Any], value: object, usage: Mapping
 
 
 def _thinks(chunk: Chunk) -> bool:
-    return any(map(_is_thought, chunk.pieces))
+    for piece in chunk.pieces:  # noqa: SIM110 - a generator costs more than all that it would ask
+        if _is_thought(piece):
+            return True
+    return False
 
 
 def _is_thought(piece: Piece) -> bool:
-    return piece.kind == "reasoning" or piece.field.startswith("/message/reasoning")
+    return piece.kind == "reasoning" or (piece.kind == "other" and piece.field.startswith("/message/reasoning"))
 
 
 _SPOKEN: Final = frozenset({"text", "refusal", "tool_args", "name", "transcript"})
@@ -187,8 +191,9 @@ class ChatFrames:
             self._head = read_head(chunks[0])
             model = chunks[0].body.get("model")
             self.model = model if isinstance(model, str) else None
-        if self._thinking or any(map(_thinks, chunks)):
-            return tuple([self._end_thought(chunk) for chunk in chunks])
+        for chunk in chunks:
+            if self._thinking or _thinks(chunk):
+                return tuple([self._end_thought(one) for one in chunks])
         return chunks
 
     def _end_thought(self, chunk: Chunk) -> Chunk:

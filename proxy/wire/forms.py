@@ -80,27 +80,27 @@ def is_plain(body: Mapping[str, Any]) -> bool:
     if not _PLAIN.issuperset(body):
         return False
     get = body.get
-    words = (get("object"), get("model"), get("system_fingerprint"), get("service_tier"))
     try:
-        formed = _are_words(words) and fits("id", get("id"))
+        if not _are_formed(
+            get("id"), get("object"), get("created"), get("model"), get("system_fingerprint"), get("service_tier")
+        ):
+            return False
     except TypeError:  # no text and no number: it cannot be hashed
         return False
-    obfuscation, usage = get("obfuscation"), get("usage")
-    return (
-        formed
-        and isinstance(get("created", 0), _NUMBERS)
-        and (obfuscation is None or fits("obfuscation", obfuscation))
-        and (usage is None or is_usage(usage))
-    )
+    usage = get("usage")
+    if usage is not None and not is_usage(usage):
+        return False
+    return "obfuscation" not in body or fits("obfuscation", body["obfuscation"])
 
 
 @lru_cache(256)
-def _are_words(values: tuple[object, ...]) -> bool:
-    return all(fits(key, value) for key, value in zip(_WORDS, values, strict=True))
+def _are_formed(*values: object) -> bool:
+    """Say whether the members that all frames of a reply share have their forms."""
+    return all(fits(key, value) for key, value in zip(_SHARED, values, strict=True))
 
 
-_WORDS: Final = ("object", "model", "system_fingerprint", "service_tier")
-_PLAIN: Final = frozenset({*_WORDS, "id", "created", "choices", "usage", "obfuscation"})
+_SHARED: Final = ("id", "object", "created", "model", "system_fingerprint", "service_tier")
+_PLAIN: Final = frozenset({*_SHARED, "choices", "usage", "obfuscation"})
 
 
 def formed(members: Mapping[str, Any]) -> dict[str, Any]:
