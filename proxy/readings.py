@@ -2,12 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from proxy.frontier import Field
+from proxy.literals import masks_strings
 from proxy.passes import Group, Pass
+from proxy.redact import Mark, RedactionImpossible, mask_arguments, mask_json
 from proxy.wire.segments import SegmentList
 from supervisors.types import Media, Segment, Supervisor
+
+
+def mask_held(grown: Field | None, name: str, found: Mapping[str, Sequence[Mark]], *, as_json: bool) -> str | None:
+    """Return the text a redaction makes of a held field, or None where its pieces can be masked one by one.
+
+    Args:
+        grown: the field, None if there is none at the path of the marks.
+        name: of the field.
+        found: its marks, and those of strings inside it by their pointers.
+        as_json: the caller parses text as JSON.
+
+    Raises:
+        RedactionImpossible: the text has no place where it can be rewritten, or would not be valid any more (G-37).
+    """
+    if grown is None or grown.fixed:
+        msg = "the text cannot be rewritten"
+        raise RedactionImpossible(msg)
+    marks = found.get("", ())
+    if any(found):
+        if grown.kind != "tool_args" or grown.released:
+            msg = "only arguments that are held as a whole have strings inside"
+            raise RedactionImpossible(msg)
+        return mask_json(grown.text, found)
+    if name.endswith("/arguments"):
+        mask_arguments(grown.text, marks)
+    elif as_json and grown.kind == "text" and not masks_strings(grown.text, marks):
+        msg = "the redaction touches more than the inside of one string"
+        raise RedactionImpossible(msg)
+    return None
 
 
 class Readings:

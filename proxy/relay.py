@@ -176,7 +176,9 @@ class Relay:
             return
         gate = self._gates.get(chunk.choice)
         if gate is None:
-            gate = self._gates[chunk.choice] = Gate(self._plan, self._frames, chunk.choice, self._turn)
+            as_json = self._notice.only_refusal
+            gate = Gate(self._plan, self._frames, chunk.choice, self._turn, as_json=as_json)
+            self._gates[chunk.choice] = gate
         gate.push(chunk)
         if self._held_since is None:
             self._held_since = perf_counter()

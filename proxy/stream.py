@@ -15,8 +15,8 @@ from proxy.frontier import SENTENCE_ENDS, Field, clear_of_cuts, end_of_words, ha
 from proxy.passes import Group, Pass, group_supervisors, holdback_of, join_passes, shift_spans
 from proxy.plan import StagePlan
 from proxy.policy import Reason, judge_verdict
-from proxy.readings import Readings
-from proxy.redact import Mark, RedactionImpossible, mask_arguments, merge_spans
+from proxy.readings import Readings, mask_held
+from proxy.redact import Mark, RedactionImpossible, marks_at, merge_spans
 from proxy.wire.adapter import Chunk, Frames, Piece
 from supervisors.types import Assessment, Cause, Label, Span, Supervisor, Verdict, unknown
 
@@ -59,10 +59,13 @@ class Gate:
         frames: of this reply, for what leaves.
         choice: choice index.
         turn: turn number of the reply.
+        as_json: the caller parses the text as JSON, so a redaction must leave it valid.
     """
 
-    def __init__(self, plan: StagePlan, frames: Frames, choice: int, turn: int) -> None:
+    def __init__(self, plan: StagePlan, frames: Frames, choice: int, turn: int, *, as_json: bool = False) -> None:
         self._plan = plan
+        self._as_json = as_json
+        self._rewritten: dict[str, str] = {}
         self._frames = frames
         self._choice = choice
         self._turn = turn
@@ -289,18 +292,19 @@ class Gate:
         spans = self._strip_signed([span for span in found if not self._is_marked(span)])
         self._spans += spans
         self._marks = merge_spans(self._spans)
-        for name, grown in self._fields.items():
-            marks = self._marks.get(self._path(name), [])
-            late = [span for span in spans if span.path == self._path(name) and span.start < grown.released]
-            if late:
-                self.late_spans += len(late)
-                self.block = Block("unsafe", None, "late_span")
-            elif marks and grown.fixed:
-                self.block = Block("unsafe", None, "redaction_impossible")
-            elif marks and name.endswith("/arguments"):
-                self._check_arguments(grown, marks)
-        if any("#" in span.path for span in spans):
-            self.block = Block("unsafe", None, "redaction_impossible")
+        fields = {self._path(name): (name, grown) for name, grown in self._fields.items()}
+        late = [span for span in spans if span.path in fields and span.start < fields[span.path][1].released]
+        if late:
+            self.late_spans += len(late)
+            self.block = Block("unsafe", None, "late_span")
+        try:
+            for pointer in {span.path.partition("#")[0] for span in spans}:
+                name, grown = fields.get(pointer, ("", None))
+                text = mask_held(grown, name, marks_at(self._marks, pointer), as_json=self._as_json)
+                if text is not None:
+                    self._rewritten[name] = text
+        except RedactionImpossible:
+            self.block = self.block or Block("unsafe", None, "redaction_impossible")
 
     def _strip_signed(self, spans: Sequence[Span]) -> list[Span]:
         """Leave out the parts whose signed text a span touches (W-32), and return the other spans."""
@@ -314,12 +318,6 @@ class Gate:
     def _is_marked(self, span: Span) -> bool:
         marks = self._marks.get(span.path, ())
         return any(mark.start <= span.start and span.end <= mark.end for mark in marks)
-
-    def _check_arguments(self, grown: Field, marks: Sequence[Mark]) -> None:
-        try:
-            mask_arguments(grown.text, marks)
-        except RedactionImpossible:
-            self.block = Block("unsafe", None, "redaction_impossible")
 
     def release(self) -> list[bytes]:
         """Return the frames that may leave now, rewritten where a span touches them."""
@@ -367,8 +365,11 @@ class Gate:
             return self._frames.forward(chunk)
         texts: list[str] = []
         for piece, end in zip(chunk.pieces, held.ends, strict=True):
-            marks = self._marks.get(self._path(piece.field))
-            texts.append(mask_piece(piece.text, end - len(piece.text), marks) if marks else piece.text)
+            marks, start = self._marks.get(self._path(piece.field)), end - len(piece.text)
+            if piece.field in self._rewritten:
+                texts.append("" if start or not piece.text else self._rewritten[piece.field])
+            else:
+                texts.append(mask_piece(piece.text, start, marks) if marks else piece.text)
         if texts == [piece.text for piece in chunk.pieces]:
             return self._frames.forward(chunk)
         return self._frames.forward(chunk, texts)

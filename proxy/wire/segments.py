@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import codecs
+import re
 from collections.abc import Collection, Iterable, Iterator
 from hashlib import sha256
 from typing import Any, cast
@@ -21,6 +22,7 @@ _CHARSETS = frozenset(
     {"utf-8", "ascii", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "iso8859-1", "iso8859-15", "cp1252"}
 )
 """Encodings read here, by Python's names; text in any other is media, which nobody takes for safe."""
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 KEYS = "#keys"
 """Suffix of the path of names: keys of what stands there, in a segment that cannot be redacted."""
 DATA = "#data"
@@ -160,7 +162,7 @@ class SegmentList:
         self.found.append(Segment(path, self.role, "media", "", self.turn, self.choice, media))
 
     def add_arguments(self, path: str, text: object) -> None:
-        """Add the arguments of a tool call: the JSON text as sent, and each string inside that hides an escape.
+        """Add the arguments of a tool call: the JSON text as sent, and what each string inside with an escape says.
 
         Arguments that are no text go in leaf by leaf, and their keys as one segment that cannot be redacted.
         """
@@ -171,13 +173,25 @@ class SegmentList:
             return
         self.add(path, "tool_args", text)
         if "\\" in text:
-            try:
-                parsed: object = orjson.loads(text)
-            except orjson.JSONDecodeError:
-                return
-            for inner, leaf in string_leaves(parsed, ""):
-                if leaf not in text:
-                    self.add(f"{path}#{inner}", "tool_args", leaf)
+            self._add_escaped(path, text)
+
+    def _add_escaped(self, path: str, text: str) -> None:
+        """Add what the strings of a JSON text say that are written with an escape, keys as one segment of names."""
+        parsed = _parse(text)
+        read = [_parse(written) for written in _STRING.findall(text) if "\\" in written]
+        hidden = {decoded for decoded in read if isinstance(decoded, str)}
+        leaves = [(inner, leaf) for inner, leaf in string_leaves(parsed, "") if leaf in hidden]
+        for inner, leaf in leaves:
+            self.add(f"{path}#{inner}", "tool_args", leaf)
+        rest = hidden.difference([leaf for _, leaf in leaves])  # keys, values of keys given twice, text that is no JSON
+        self.add(path + KEYS, "tool_args", "\n".join(sorted(rest)))
+
+
+def _parse(text: str) -> object:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
 
 
 def next_turn(segments: Iterable[Segment]) -> int:

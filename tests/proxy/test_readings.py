@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+import orjson
 import pytest
 
 from proxy.call import Call, Progress
@@ -20,7 +21,7 @@ from proxy.wire.chat import CHAT
 from proxy.wire.completions import COMPLETIONS
 from proxy.wire.messages import MESSAGES
 from proxy.wire.responses import RESPONSES
-from proxy.wire.sse import DONE, data_frame, event_frame
+from proxy.wire.sse import DONE, SseParser, data_frame, event_frame
 from supervisors.rules import Rules
 from supervisors.testing import Finds, context
 from supervisors.types import Supervisor
@@ -49,14 +50,20 @@ async def flow(parts: Sequence[bytes]) -> AsyncIterator[bytes]:
         yield part
 
 
-def relay(adapter: Adapter, frames: Sequence[bytes], supervisor: Supervisor = WORD, **output: Any) -> bytes:
+def relay(
+    adapter: Adapter,
+    frames: Sequence[bytes],
+    supervisor: Supervisor = WORD,
+    body: dict[str, Any] | None = None,
+    **output: Any,
+) -> bytes:
     """Return what reaches the caller of a stream."""
     policy = Policy.model_validate({"output": {"forced": ["words"], **output}})
     plan = Planner({"default": policy}, {"words": supervisor}).plan(Request("gpt", None, adapter.route))
-    call = Call("id", "id", adapter, {}, True, "gpt", "main", plan, "0" * 64, None, None, 0.0, 0.0)
+    call = Call("id", "id", adapter, body or {}, True, "gpt", "main", plan, "0" * 64, None, None, 0.0, 0.0)
     sink = Sink()
     judging = Judging(call.output, lambda _: context("unused"), "full")
-    opened = adapter.open_frames(adapter.new_head("id", 0, "gpt"), {})
+    opened = adapter.open_frames(adapter.new_head("id", 0, "gpt"), call.body)
     asyncio.run(Relay(call, Progress(), judging, opened, sink).run(flow(frames)))
     return sink.sent
 
@@ -283,3 +290,89 @@ async def test_reports_of_content_filters_hold_up_no_text() -> None:
     said = [{"delta": {"content": word}} for word in ("It may rain ", *["and rain "] * 9)]
     frames = chat({"delta": {"content": "Well, "}, "content_filter_results": report}, *said)
     assert b"may rain" in await sent_before_the_end(frames[:-2], window_chars=1)
+
+
+def redacted(adapter: Adapter, frames: Sequence[bytes], body: dict[str, Any]) -> bytes:
+    return relay(adapter, frames, body=body, on_unsafe="redact", stream={"window_chars": 1})
+
+
+ASKED: Sequence[tuple[Adapter, dict[str, Any]]] = (
+    (CHAT, {"response_format": {"type": "json_object"}}),
+    (RESPONSES, {"text": {"format": {"type": "json_object"}}}),
+    (MESSAGES, {"output_config": {"format": {"type": "json_schema", "schema": {}}}}),
+)
+
+
+def structured(adapter: Adapter, parts: Sequence[str]) -> list[bytes]:
+    if adapter is CHAT:
+        return chat(*[{"delta": {"content": part}} for part in parts])
+    if adapter is MESSAGES:
+        return messages(*block(0, *[text_delta(part) for part in parts]))
+    at = {"item_id": "i", "output_index": 0, "content_index": 0, "sequence_number": 1}
+    return responses(*[event("response.output_text.delta", **at, delta=part) for part in parts])
+
+
+def said(sent: bytes) -> str:
+    """Return the text of a stream of any family."""
+    bodies = [orjson.loads(frame.data) for frame in SseParser().feed(sent) if frame.data[:1] == b"{"]
+    texts = [choice["delta"].get("content") for body in bodies for choice in body.get("choices", ())]
+    deltas = [body.get("delta", {}) for body in bodies]
+    texts += [delta if isinstance(delta, str) else delta.get("text") for delta in deltas]
+    return "".join([text for text in texts if isinstance(text, str)])
+
+
+@pytest.mark.parametrize(("adapter", "body"), ASKED)
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_a_redacted_structured_reply_is_valid_json(adapter: Adapter, body: dict[str, Any], size: int) -> None:  # G-37
+    text = '{"a": "my umbrella \\" is", "b": [1, "umbrella"], "c": 5}'
+    parts = [text[start : start + size] for start in range(0, len(text), size)]
+    sent = redacted(adapter, structured(adapter, parts), body)
+    assert orjson.loads(said(sent)) == {"a": 'my [REDACTED:rules] " is', "b": [1, "[REDACTED:rules]"], "c": 5}
+
+
+@pytest.mark.parametrize(("adapter", "body"), ASKED)
+@pytest.mark.parametrize("text", ['{"umbrella": 1, "b": "x"}', '{"a": [{"umbrella": "x"}]}'])
+def test_a_hit_in_a_key_of_a_structured_reply_blocks(adapter: Adapter, body: dict[str, Any], text: str) -> None:
+    sent = redacted(adapter, structured(adapter, [text[:9], text[9:]]), body)
+    assert b"umbrella" not in sent
+    assert b"REDACTED" not in sent
+
+
+@pytest.mark.parametrize(
+    ("written", "left"),
+    [
+        ('{"q": "my umbrella", "n": 1}', {"q": "my [REDACTED:rules]", "n": 1}),
+        ('{"q": "my \\u0075mbrella"}', {"q": "my [REDACTED:rules]"}),
+        (
+            '{"q": ["x", {"r": "\\u0075mbrella"}], "s": "umbrella"}',
+            {"q": ["x", {"r": "[REDACTED:rules]"}], "s": "[REDACTED:rules]"},
+        ),
+        ('{"umbrella": 1}', None),
+        ('{"\\u0075mbrella": 1}', None),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 5, 100])
+def test_redacted_arguments_are_valid_json(written: str, left: Any, size: int) -> None:  # G-37, M-07
+    parts = [written[start : start + size] for start in range(0, len(written), size)]
+    first = {"tool_calls": [{"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": ""}}]}
+    calls = [{"tool_calls": [{"index": 0, "function": {"arguments": part}}]} for part in parts]
+    frames = chat(*[{"delta": delta} for delta in [first, *calls]])
+    sent = redacted(CHAT, frames, {})
+    assert b"umbrella" not in sent
+    bodies = [orjson.loads(frame.data) for frame in SseParser().feed(sent) if frame.data[:1] == b"{"]
+    deltas = [choice["delta"] for body in bodies for choice in body["choices"]]
+    arguments = "".join([delta["tool_calls"][0]["function"]["arguments"] for delta in deltas if "tool_calls" in delta])
+    assert (orjson.loads(arguments) if arguments else None) == left
+    blocks = [
+        event("content_block_start", index=0, content_block={"type": "tool_use", "id": "t", "name": "f", "input": {}}),
+        *[
+            event("content_block_delta", index=0, delta={"type": "input_json_delta", "partial_json": p})
+            for p in ["", *parts]
+        ],
+        event("content_block_stop", index=0),
+    ]
+    sent = redacted(MESSAGES, messages(*blocks), {})
+    assert b"umbrella" not in sent
+    found = [orjson.loads(frame.data).get("delta", {}) for frame in SseParser().feed(sent) if frame.data]
+    arguments = "".join([delta.get("partial_json", "") for delta in found])
+    assert (orjson.loads(arguments) if arguments else None) == left

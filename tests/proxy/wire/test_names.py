@@ -62,3 +62,19 @@ def test_categories_of_content_filters_are_names_in_replies_only() -> None:
     assert is_named("violence", in_reply=True)
     assert not is_named("violence", in_reply=False)
     assert is_named("50256", in_reply=False)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '{"violet\\u0020umbrella": 1}',
+        '{"a": {"b": "violet\\u0020umbrella"}}',
+        '{"a": "violet\\u0020umbrella", "a": "x"}',
+        '{"a": "violet\\u0020umbrella"',
+        '["violet\\u0020umbrella", "violet umbrella"]',
+    ],
+)
+def test_what_arguments_write_with_an_escape_is_judged_as_it_reads(arguments: str) -> None:  # M-06
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    segments = CHAT.request_segments({"model": "m", "messages": [{"role": "assistant", "tool_calls": [call]}]})
+    assert any(CANARY in segment.text for segment in segments if "#" in segment.path)
