@@ -41,14 +41,7 @@ def read_frame(frame: Frame, read_choice: ReadChoice) -> tuple[Chunk, ...]:
         raw = b"data: " + frame.data.replace(b"\n", b" ") + b"\n\n"
     if frame.data == b"[DONE]":
         return (Chunk(DONE, last=True),)
-    body: object = orjson.loads(frame.data)
-    if not isinstance(body, dict):
-        msg = f"a frame holds {type(body).__name__}, not an object"
-        raise ValueError(msg)  # noqa: TRY004 - one error for "no frame of this family"
-    parsed = cast("dict[str, Any]", body)
-    if hides_a_key(frame.data, parsed):
-        msg = "a frame holds an object with a key given twice"
-        raise ValueError(msg)
+    parsed = _parse(frame.data)
     choices = as_list(parsed.get("choices"))
     usage = as_object(parsed.get("usage"))
     if not choices:
@@ -59,6 +52,22 @@ def read_frame(frame: Frame, read_choice: ReadChoice) -> tuple[Chunk, ...]:
         return (read_choice(raw, parsed, choices[0], usage),)
     alone = [{**parsed, "choices": [choice]} for choice in choices]
     return tuple([read_choice(data_frame(one), one, one["choices"][0], usage) for one in alone])
+
+
+def _parse(data: bytes) -> dict[str, Any]:
+    body: object = orjson.loads(data)
+    if not isinstance(body, dict):
+        msg = f"a frame holds {type(body).__name__}, not an object"
+        raise ValueError(msg)  # noqa: TRY004 - one error for "no frame of this family"
+    parsed = cast("dict[str, Any]", body)
+    if hides_a_key(data, parsed):
+        msg = "a frame holds an object with a key given twice"
+        raise ValueError(msg)
+    choices = parsed.get("choices")
+    if not (choices is None or isinstance(choices, list)):
+        msg = "the choices of a frame are no list"
+        raise ValueError(msg)
+    return parsed
 
 
 def _read_choice(raw: bytes, body: dict[str, Any], value: object, usage: Mapping[str, Any] | None) -> Chunk:

@@ -89,17 +89,19 @@ def entry_texts(value: object, said: object, path: str = "") -> Iterator[tuple[s
     tokens = [[str((as_object(other) or {}).get("token", "")) for other in row] for row in others]
     yield from _alternatives(tokens, taken, f"{path}/top_logprobs")
     for entry in entries:
-        yield from _rest(entry, path, ("token", "top_logprobs"))
+        yield from _rest(entry, path)
     for other in [other for row in others for other in row]:
         inner = as_object(other)
-        yield from _leaves(other, path) if inner is None else _rest(inner, f"{path}/top_logprobs", ("token",))
+        yield from _leaves(other, path) if inner is None else _rest(inner, f"{path}/top_logprobs/", nested=True)
 
 
-def _rest(entry: Mapping[str, object], path: str, read: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _rest(entry: Mapping[str, object], path: str, *, nested: bool = False) -> Iterator[tuple[str, str]]:
     """Yield what else an entry holds; numbers and documented names are nothing."""
     yield from _names(entry)
     for key, child in entry.items():
-        if key not in read or not isinstance(child, str | list):
+        is_token = key == "token" and isinstance(child, str)
+        is_others = key == "top_logprobs" and as_list(child) is not None and not nested
+        if not (is_token or is_others):
             yield from _leaves(child, f"{path}/{escape(key)}")
 
 

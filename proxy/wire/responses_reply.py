@@ -92,12 +92,7 @@ def reply_segments(reply: Mapping[str, Any], turn: int, body: Mapping[str, Any])
 def response_segments(response: Mapping[str, Any], turn: int, body: Mapping[str, Any]) -> tuple[Segment, ...]:
     """Return the segments of a response object, finished or not."""
     segments = SegmentList("assistant", turn, 0)
-    for index, value in enumerate(as_list(response.get("output")) or []):
-        item = as_object(value)
-        if item is None:
-            segments.add(f"/output/{index}", "other", value)
-        else:
-            add_item(segments, item, f"/output/{index}")
+    _add_output(segments, response.get("output"))
     for key, value in response.items():
         if key in FORMS:
             segments.add_formed("", key, value)
@@ -107,6 +102,18 @@ def response_segments(response: Mapping[str, Any], turn: int, body: Mapping[str,
         elif key != "output" and (value is not None or key not in OF_REPLIES):
             _add_member(segments, key, value, body.get(key))
     return tuple(segments.found)
+
+
+def _add_output(segments: SegmentList, value: object) -> None:
+    items = as_list(value)
+    if items is None:
+        segments.add("/output", "other", value)
+    for index, child in enumerate(items or []):
+        item = as_object(child)
+        if item is None:
+            segments.add(f"/output/{index}", "other", child)
+        else:
+            add_item(segments, item, f"/output/{index}")
 
 
 def _add_member(segments: SegmentList, key: str, value: object, asked: object) -> None:

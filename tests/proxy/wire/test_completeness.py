@@ -47,10 +47,10 @@ Path = tuple[str | int, ...]
 
 
 def places(value: object, at: Path = ()) -> Iterator[Path]:
-    """Yield the path of every string leaf, and of a new member in every object."""
-    if isinstance(value, str):
+    """Yield the path of every string, object and list, where a text can stand, and of a new member in each object."""
+    if at and isinstance(value, str | dict | list):
         yield at
-    elif isinstance(value, dict):
+    if isinstance(value, dict):
         yield (*at, PLANTED)
         for key, child in cast("Json", value).items():
             yield from places(child, (*at, key))
@@ -98,7 +98,10 @@ def test_a_reply_is_judged_whole(number: int, data: st.DataObject) -> None:
     adapter, body = REPLIES[number]
     at = data.draw(st.sampled_from(list(places(body))))
     reply = planted(body, at, data.draw(FILLINGS))
-    choices = adapter.reply_segments(reply, 1, {})
+    try:
+        choices = adapter.reply_segments(reply, 1, {})
+    except ValueError:
+        return  # no reply of this family: refused
     assert any(found(segments) for segments in choices.values()), at
     blocked = [choice for choice, segments in choices.items() if found(segments)]
     adapter.block_choices(reply, blocked, adapter.notice({}, "No."))
@@ -147,7 +150,7 @@ def relay(adapter: Adapter, raw: bytes, cuts: Sequence[int], **output: Any) -> b
 @given(data=st.data())
 def test_nothing_unjudged_leaves_in_a_stream(number: int, data: st.DataObject) -> None:
     adapter, frames = STREAMS[number]
-    at = data.draw(st.sampled_from(list(places(frames))))
+    at = data.draw(st.sampled_from([at for at in places(frames) if len(at) > 1]))
     raw = write(adapter, planted(frames, at, data.draw(FILLINGS)))
     cuts = data.draw(st.lists(st.integers(0, len(raw)), max_size=6))
     mode = data.draw(st.sampled_from(["hold", "window", "sentence"]))
