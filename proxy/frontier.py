@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final
 
 from proxy.redact import Mark
@@ -40,6 +42,7 @@ class Field:
         ended: nothing more will come, says the upstream.
         fixed: some of it stands where it cannot be rewritten.
         part: what of the reply has to go as a whole if this text cannot stay, because a signature covers it.
+        cuts: offsets where one text ends and the next begins, for who does not join them.
     """
 
     kind: Kind
@@ -52,6 +55,7 @@ class Field:
     ended: bool = False
     fixed: bool = False
     part: str = ""
+    cuts: list[int] = field(default_factory=list[int])
 
     @property
     def text(self) -> str:
@@ -64,6 +68,16 @@ class Field:
         """Append a delta."""
         self.parts.append(text)
         self.length += len(text)
+
+    def cut(self) -> None:
+        """Note that a reader may take what follows for a text of its own."""
+        if self.length and (not self.cuts or self.cuts[-1] != self.length):
+            self.cuts.append(self.length)
+
+    def stretches(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Return the texts that lie between start and end when nothing is joined; none when that is one text."""
+        inside = self.cuts[bisect_right(self.cuts, start) : bisect_left(self.cuts, end)]
+        return list(pairwise([start, *inside, end])) if inside else []
 
     def may_leave(self, frontier: int) -> bool:
         """Say whether its part need not wait: the text is judged to its end, or no redaction can take it out."""

@@ -28,6 +28,7 @@ from proxy.stages import StageResult, conclude, merge_results, run_stage
 from proxy.wire.adapter import Frames
 from proxy.wire.body import hides_a_key
 from proxy.wire.errors import RequestError
+from proxy.wire.logprobs import is_of_tokens
 from proxy.wire.segments import next_turn
 from proxy.wire.usage import HiddenUsage
 from supervisors.ask import is_local
@@ -224,7 +225,8 @@ class Line:
         spans, plan = result.redactions, self._call.plan.output
         json_content = self._call.adapter.notice(self._call.body, "").only_refusal
         try:
-            redact_body(body, spans, json_content=json_content, strip_signed=plan.on_signed == "strip")
+            inside = [span for span in spans if not is_of_tokens(span.path)]
+            redact_body(body, inside, json_content=json_content, strip_signed=plan.on_signed == "strip")
         except RedactionImpossible:
             return without_spans(plan, result)
         if result.choice is not None:
@@ -268,10 +270,14 @@ class Line:
         except (UpstreamError, BadStream) as error:
             kind = error.kind if isinstance(error, UpstreamError) else "protocol"
             self._progress.outcome, self._progress.upstream_error = "upstream_error", kind
-            shown = to_caller_error(error) if isinstance(error, UpstreamError) else bad_reply()
+            shown = self.tell(error) if isinstance(error, UpstreamError) else bad_reply()
             await relay.abort(shown)
         if not self.started:
             raise bad_reply()  # the model server ended its stream without a single event
+
+    def tell(self, error: UpstreamError) -> RequestError:
+        """Return an error of the model server as the caller may see it: nothing in its words goes by a judge."""
+        return to_caller_error(error, self._call.body if self._call.output.blocking else None)
 
     async def write(self, data: bytes) -> None:
         """Send bytes of the stream; the first call waits for the input decision and sends the head (W-05)."""

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from proxy.plan import StagePlan
 from supervisors.ask import stream_capability
-from supervisors.types import Cause, Label, Segment, Supervisor, Verdict
+from supervisors.types import Cause, Label, Segment, Span, Supervisor, Verdict
 
 Group = Literal["window", "growth", "final"]
 
@@ -21,15 +21,17 @@ class Pass:
         group: which schedule they follow.
         named: whom to ask.
         segments: the text to judge.
-        offsets: for each path, where the text given begins in the whole field.
+        places: for each path, the path of the field and where in its whole text the text given begins.
         complete: this is the final pass.
+        ended: paths whose text is complete although the pass is not the final one.
     """
 
     group: Group
     named: tuple[tuple[str, Supervisor], ...]
     segments: tuple[Segment, ...]
-    offsets: Mapping[str, int]
+    places: Mapping[str, tuple[str, int]]
     complete: bool
+    ended: frozenset[str] = frozenset()
 
 
 def group_supervisors(
@@ -56,14 +58,12 @@ def holdback_of(supervisor: Supervisor) -> int:
     return longest() if longest is not None else 0
 
 
-def shift_spans(verdict: Verdict, offsets: Mapping[str, int]) -> Verdict:
-    """Move spans from offsets in the judged window to offsets in the whole field."""
-    if not verdict.spans or not any(offsets.values()):
-        return verdict
-    moved = [
-        replace(span, start=span.start + offsets.get(span.path, 0), end=span.end + offsets.get(span.path, 0))
-        for span in verdict.spans
-    ]
+def shift_spans(verdict: Verdict, places: Mapping[str, tuple[str, int]]) -> Verdict:
+    """Move spans from the judged window to the whole field."""
+    moved: list[Span] = []
+    for span in verdict.spans:
+        path, offset = places.get(span.path, (span.path, 0))
+        moved.append(replace(span, path=path, start=span.start + offset, end=span.end + offset))
     return replace(verdict, spans=tuple(moved))
 
 

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 
 from proxy.beside import Attended
 from proxy.call import Call, Progress
-from proxy.failures import to_caller_error
 from proxy.line import Line
 from proxy.ports import Answer, ClientGone, Model, Responder, Settings, Sinks
 from proxy.wire.errors import RequestError
@@ -80,6 +79,6 @@ class Pipeline:
             progress.outcome = "upstream_error"
             progress.upstream_error = failed.kind
             progress.filtered = progress.filtered or failed.code == "content_filter"
-            return to_caller_error(failed)
+            return line.tell(failed)
         finally:
             self._running.discard(attended)

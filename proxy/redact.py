@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 import orjson
 
-from proxy.wire.segments import as_list
+from proxy.wire.segments import as_list, unescape
 from supervisors.types import Span
 
 _CONTENTS: Final = ("/content", "/text")
@@ -107,6 +107,25 @@ def redact_body(
     _strip(body, signed, allowed=strip_signed)
 
 
+def marks_at(marks: Mapping[str, Sequence[Mark]], pointer: str) -> dict[str, Sequence[Mark]]:
+    """Return the marks of the text at a pointer, and of the strings inside it by their own pointers."""
+    found: dict[str, Sequence[Mark]] = {}
+    for path, own in marks.items():
+        before, _, inner = path.partition("#")
+        if before == pointer:
+            found[inner] = own
+    return found
+
+
+def mask_json(text: str, found: Mapping[str, Sequence[Mark]]) -> str:
+    """Return a JSON text with marks in it, and in the decoded strings inside it, applied.
+
+    Raises:
+        RedactionImpossible: it is no JSON, or a key or a value that is no string would change.
+    """
+    return _mask_text(text, found, is_json=True)
+
+
 def _mask_text(text: str, found: Mapping[str, Sequence[Mark]], *, is_json: bool) -> str:
     strings = {path: marks for path, marks in found.items() if path}
     if strings:
@@ -138,7 +157,7 @@ def _is_json(text: str) -> bool:
 
 def _find(body: dict[str, Any], pointer: str) -> tuple[Any, Any]:
     holder: Any = body
-    tokens = [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
+    tokens = [unescape(token) for token in pointer.split("/")[1:]]
     if not tokens:
         msg = "an empty path"
         raise RedactionImpossible(msg)

@@ -175,7 +175,9 @@ class Relay:
             return
         gate = self._gates.get(chunk.choice)
         if gate is None:
-            gate = self._gates[chunk.choice] = Gate(self._plan, self._frames, chunk.choice, self._turn)
+            as_json = self._notice.only_refusal
+            gate = Gate(self._plan, self._frames, chunk.choice, self._turn, as_json=as_json)
+            self._gates[chunk.choice] = gate
         gate.push(chunk)
         if self._held_since is None:
             self._held_since = perf_counter()
@@ -208,6 +210,7 @@ class Relay:
             choice,
             complete=asked.complete,
             signals=tuple(self._progress.signals),
+            ended=asked.ended,
         )
         if not self._local:
             await self._flush()  # what is covered does not wait for the next verdict

@@ -15,10 +15,10 @@ from proxy.frontier import SENTENCE_ENDS, Field, clear_of_cuts, end_of_words, ha
 from proxy.passes import Group, Pass, group_supervisors, holdback_of, join_passes, shift_spans
 from proxy.plan import StagePlan
 from proxy.policy import Reason, judge_verdict
-from proxy.redact import Mark, RedactionImpossible, mask_arguments, merge_spans
+from proxy.readings import Readings, mask_held
+from proxy.redact import Mark, RedactionImpossible, marks_at, merge_spans
 from proxy.wire.adapter import Chunk, Frames, Piece
-from proxy.wire.segments import SegmentList
-from supervisors.types import Assessment, Cause, Label, Media, Segment, Span, Supervisor, Verdict, unknown
+from supervisors.types import Assessment, Cause, Label, Span, Supervisor, Verdict, unknown
 
 _SENTENCE_CHARS: Final = 1000
 _OVERLAP_CHARS: Final = 256
@@ -59,10 +59,13 @@ class Gate:
         frames: of this reply, for what leaves.
         choice: choice index.
         turn: turn number of the reply.
+        as_json: the caller parses the text as JSON, so a redaction must leave it valid.
     """
 
-    def __init__(self, plan: StagePlan, frames: Frames, choice: int, turn: int) -> None:
+    def __init__(self, plan: StagePlan, frames: Frames, choice: int, turn: int, *, as_json: bool = False) -> None:
         self._plan = plan
+        self._as_json = as_json
+        self._rewritten: dict[str, str] = {}
         self._frames = frames
         self._choice = choice
         self._turn = turn
@@ -111,13 +114,7 @@ class Gate:
         """Take one frame of this choice."""
         if self.block is not None:
             return
-        ends: list[int] = []
-        for piece in chunk.pieces:
-            grown = self._field(piece, chunk.part)
-            if not piece.repeats:
-                self._grow(grown, piece.text)
-            grown.fixed = grown.fixed or not piece.at
-            ends.append(grown.length)
+        ends = [self._take(piece, chunk.part) for piece in chunk.pieces]
         for name in chunk.ends:
             self._end(name)
         if chunk.pieces and self._plan.blocking:
@@ -129,8 +126,22 @@ class Gate:
         if self._held_bytes > self._plan.stream.max_buffer_bytes and self._mode != "observe":
             self._overflow()
 
+    def _take(self, piece: Piece, part: str) -> int:
+        """Add a piece to its field and return where it ends there."""
+        grown = self._field(piece, part)
+        if piece.alone:
+            grown.cut()
+        if not piece.repeats:
+            self._grow(grown, piece.text)
+        if piece.alone:
+            grown.cut()
+        if not piece.at:
+            grown.fixed = True
+        return grown.length
+
     def _grow(self, grown: Field, text: str) -> None:
         grown.grow(text)
+        grown.ended = False  # a thought may go on although it seemed to have ended
         self._settle = self._unsettled
         if grown.whole:
             return
@@ -215,8 +226,7 @@ class Gate:
         return passes
 
     def _window_pass(self, *, complete: bool) -> Pass:
-        segments: list[Segment] = []
-        offsets: dict[str, int] = {}
+        read = self._readings()
         self._new = 0
         self._sentence = self._unsettled = self._settle = False
         judged = self._judged_fields(complete=complete)
@@ -225,21 +235,23 @@ class Gate:
             if grown.ended and grown.windowed == grown.length and last[grown.kind] != name:
                 continue
             start = max(0, min(grown.windowed - self._overlap, grown.covered(self._holdback)))
-            end = grown.length if complete or grown.ended else end_of_words(grown.text, grown.windowed)
+            whole = complete or grown.ended or grown.cuts[-1:] == [grown.length]
+            end = grown.length if whole else end_of_words(grown.text, grown.windowed)
             self._new += grown.length - end
             grown.windowed = max(end, grown.windowed)
             if end > start or grown.kind == "media":
-                path = self._path(name)
-                offsets[path] = start
-                segments += self._segments(path, grown, start, end)
-        return Pass("window", self._groups["window"], tuple(segments), offsets, complete)
+                read.add(self._path(name), grown, start, end)
+        return read.ask("window", self._groups["window"], complete=complete)
 
     def _growth_pass(self, group: Group, *, complete: bool) -> Pass:
-        segments: list[Segment] = []
+        read = self._readings()
         for name, grown in self._judged_fields(complete=complete):
-            segments += self._segments(self._path(name), grown, 0, grown.length)
+            read.add(self._path(name), grown, 0, grown.length)
             grown.credit = grown.length
-        return Pass(group, self._groups[group], tuple(segments), {}, complete)
+        return read.ask(group, self._groups[group], complete=complete)
+
+    def _readings(self) -> Readings:
+        return Readings(self._turn, self._choice, every=self._plan.redacts)
 
     def _judged_fields(self, *, complete: bool) -> list[tuple[str, Field]]:
         spoken = any(grown.kind == "transcript" for grown in self._fields.values())
@@ -248,17 +260,6 @@ class Gate:
             for name, grown in self._fields.items()
             if (complete or grown.ended or not grown.whole) and not (grown.kind == "media" and spoken)
         ]
-
-    def _segments(self, path: str, grown: Field, start: int, end: int) -> list[Segment]:
-        if grown.kind == "media":
-            media = Media("audio/unknown", grown.length, "")
-            return [Segment(path, "assistant", "media", "", self._turn, self._choice, media)]
-        found = SegmentList("assistant", self._turn, self._choice)
-        if grown.kind == "tool_args" and not start:
-            found.add_arguments(path, grown.text)
-        else:
-            found.add(path, grown.kind, grown.text[start:end])
-        return found.found
 
     def _path(self, name: str) -> str:
         return self._frames.path(self._choice, name)
@@ -269,7 +270,7 @@ class Gate:
             running = self._running[assessment.supervisor]
             verdict = assessment.verdict
             if verdict.spans:
-                verdict = shift_spans(verdict, asked.offsets)
+                verdict = shift_spans(verdict, asked.places)
             running.verdict = join_passes(running.verdict, verdict)
             running.seconds += assessment.seconds
             running.passes += assessment.passes if verdict.cause is not _SKIPPED else 0
@@ -291,18 +292,19 @@ class Gate:
         spans = self._strip_signed([span for span in found if not self._is_marked(span)])
         self._spans += spans
         self._marks = merge_spans(self._spans)
-        for name, grown in self._fields.items():
-            marks = self._marks.get(self._path(name), [])
-            late = [span for span in spans if span.path == self._path(name) and span.start < grown.released]
-            if late:
-                self.late_spans += len(late)
-                self.block = Block("unsafe", None, "late_span")
-            elif marks and grown.fixed:
-                self.block = Block("unsafe", None, "redaction_impossible")
-            elif marks and name.endswith("/arguments"):
-                self._check_arguments(grown, marks)
-        if any("#" in span.path for span in spans):
-            self.block = Block("unsafe", None, "redaction_impossible")
+        fields = {self._path(name): (name, grown) for name, grown in self._fields.items()}
+        late = [span for span in spans if span.path in fields and span.start < fields[span.path][1].released]
+        if late:
+            self.late_spans += len(late)
+            self.block = Block("unsafe", None, "late_span")
+        try:
+            for pointer in {span.path.partition("#")[0] for span in spans}:
+                name, grown = fields.get(pointer, ("", None))
+                text = mask_held(grown, name, marks_at(self._marks, pointer), as_json=self._as_json)
+                if text is not None:
+                    self._rewritten[name] = text
+        except RedactionImpossible:
+            self.block = self.block or Block("unsafe", None, "redaction_impossible")
 
     def _strip_signed(self, spans: Sequence[Span]) -> list[Span]:
         """Leave out the parts whose signed text a span touches (W-32), and return the other spans."""
@@ -316,12 +318,6 @@ class Gate:
     def _is_marked(self, span: Span) -> bool:
         marks = self._marks.get(span.path, ())
         return any(mark.start <= span.start and span.end <= mark.end for mark in marks)
-
-    def _check_arguments(self, grown: Field, marks: Sequence[Mark]) -> None:
-        try:
-            mask_arguments(grown.text, marks)
-        except RedactionImpossible:
-            self.block = Block("unsafe", None, "redaction_impossible")
 
     def release(self) -> list[bytes]:
         """Return the frames that may leave now, rewritten where a span touches them."""
@@ -369,8 +365,11 @@ class Gate:
             return self._frames.forward(chunk)
         texts: list[str] = []
         for piece, end in zip(chunk.pieces, held.ends, strict=True):
-            marks = self._marks.get(self._path(piece.field))
-            texts.append(mask_piece(piece.text, end - len(piece.text), marks) if marks else piece.text)
+            marks, start = self._marks.get(self._path(piece.field)), end - len(piece.text)
+            if piece.field in self._rewritten:
+                texts.append("" if start or not piece.text else self._rewritten[piece.field])
+            else:
+                texts.append(mask_piece(piece.text, start, marks) if marks else piece.text)
         if texts == [piece.text for piece in chunk.pieces]:
             return self._frames.forward(chunk)
         return self._frames.forward(chunk, texts)

@@ -7,10 +7,29 @@ import re
 from supervisors.errors import ConfigError
 from supervisors.transport import Headers
 
-_TO_CALLER = frozenset(
-    {"content-type", "retry-after", "retry-after-ms", "x-should-retry", "openai-processing-ms", "openai-version"}
+_NUMBER = r"\d{1,15}(?:\.\d{1,9})?"
+_DURATION = rf"(?:{_NUMBER}(?:ns|us|µs|ms|s|m|h|d)?){{1,6}}"
+_ISO_TIME = r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?"
+_HTTP_DATE = (
+    r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) \d{4} "
+    r"\d\d:\d\d:\d\d GMT"
 )
-_TO_CALLER_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
+_LIMIT = re.compile(rf"-?{_DURATION}(?:;w={_NUMBER})?(?:, ?{_DURATION};w={_NUMBER}){{0,8}}|{_ISO_TIME}|{_HTTP_DATE}")
+_TO_CALLER = {
+    "content-type": re.compile(r"[\x20-\x7e]{1,200}"),  # rebuilt by every judged route
+    "retry-after": re.compile(rf"{_NUMBER}|{_HTTP_DATE}"),
+    "retry-after-ms": re.compile(_NUMBER),
+    "x-should-retry": re.compile("true|false|[01]"),
+    "openai-processing-ms": re.compile(_NUMBER),
+    "openai-version": re.compile(r"\d{4}-\d\d-\d\d"),
+}
+"""What may reach the caller, and the form of each: nobody judges headers, so no words can stand in one."""
+
+_LIMIT_NAME = re.compile(
+    r"(?:x-ratelimit|anthropic-ratelimit|anthropic-priority)(?:-(?:limit|remaining|reset|used|requests?|tokens?|input"
+    r"|output|unified|second|minute|hour|day|month|project|images?|audio|priority|free|over|usage|based|after|query"
+    r"|queries|resets|time|renewal|[0-9]{1,2}[hd]|\d{1,5})){1,6}"
+)
 _VISIBLE_ASCII = re.compile(r"[\x20-\x7e]*")
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
@@ -43,14 +62,14 @@ _FIXED_ONLY = frozenset({"authorization", "api-key", "x-api-key"})
 
 
 def to_caller(headers: Headers) -> Headers:
-    """Return the reply headers that a caller may see."""
+    """Return the reply headers that a caller may see: of the list, and in the form that their documents give them."""
     return tuple(
-        [
-            (name, value)
-            for name, value in headers
-            if (name in _TO_CALLER or name.startswith(_TO_CALLER_PREFIXES)) and _VISIBLE_ASCII.fullmatch(value)
-        ]
+        [(name, value) for name, value in headers if (form := _form_of(name)) is not None and form.fullmatch(value)]
     )
+
+
+def _form_of(name: str) -> re.Pattern[str] | None:
+    return _TO_CALLER.get(name) or (_LIMIT if _LIMIT_NAME.fullmatch(name) else None)
 
 
 def to_upstream(path: str, headers: Headers, allowed: tuple[str, ...] | None) -> list[tuple[str, str]]:

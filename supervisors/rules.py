@@ -195,9 +195,9 @@ class Rules(BaseModel):
         growing = exchange.stage == "output" and not exchange.complete
         chars = sum([len(s.text) * (1 if s.text.isascii() else _NOT_ASCII_FACTOR) for s in segments])
         if chars > _THREAD_CHARS or chars * self.matcher.steps > _THREAD_STEPS:
-            scan = await asyncio.to_thread(scan_segments, segments, self.matcher, growing=growing)
+            scan = await asyncio.to_thread(scan_segments, segments, self.matcher, growing=growing, ended=exchange.ended)
         else:
-            scan = scan_segments(segments, self.matcher, growing=growing)
+            scan = scan_segments(segments, self.matcher, growing=growing, ended=exchange.ended)
         return _judge(scan)
 
     def _select(self, exchange: Exchange) -> Sequence[Segment]:

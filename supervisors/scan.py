@@ -135,13 +135,16 @@ class Scan:
     unsupported: bool = False
 
 
-def scan_segments(segments: Sequence[Segment], matcher: Matcher, *, growing: bool = False) -> Scan:
+def scan_segments(
+    segments: Sequence[Segment], matcher: Matcher, *, growing: bool = False, ended: Collection[str] = ()
+) -> Scan:
     """Search segments one by one and joined.
 
     Args:
         segments: what to search; media are reported, opaque segments are passed over.
         matcher: what to look for.
         growing: the texts are not complete: a finding at the very end waits, since the next character may undo it.
+        ended: paths of those that are complete even so.
     """
     findings: list[Finding] = []
     over_limit: dict[Variant, None] = {}
@@ -152,11 +155,12 @@ def scan_segments(segments: Sequence[Segment], matcher: Matcher, *, growing: boo
             unsupported = unsupported or segment.kind == "media"
             continue
         variants = find_variants(segment.text, matcher.variants, usage)
+        waits = growing and segment.path not in ended
         usage = variants.usage
         over_limit |= dict.fromkeys(variants.over_limit)
         for layer in variants.layers:
             for (start, end), category, chain in matcher.search(layer):
-                if not (growing and end == len(segment.text)):
+                if not (waits and end == len(segment.text)):
                     findings.append(Finding(segment.path, start, end, category, chain, segment.scope))
     if len(segments) > 1:
         findings += _scan_views(segments, matcher, over_limit)

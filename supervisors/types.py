@@ -116,6 +116,7 @@ class Exchange:
         choice: index of that choice, None on input.
         complete: false while a stream is still growing.
         signals: what the provider's reply says of its own filters; only if some supervisor of the stage reads it.
+        ended: paths of segments that are complete even so: nothing will be appended to their text.
     """
 
     id: str
@@ -126,6 +127,7 @@ class Exchange:
     choice: int | None = None
     complete: bool = True
     signals: tuple[Signal, ...] = ()
+    ended: frozenset[str] = frozenset()
 
     @property
     def judged(self) -> tuple[Segment, ...]:

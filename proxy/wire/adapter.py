@@ -29,6 +29,7 @@ class Piece:
         text: exact text, appended to what came before.
         at: keys from the frame's choice object to the string, for a rewrite.
         signed: a signature covers the text, so that it can be left out but not changed (W-32).
+        alone: no delta by any document: a reader may join it to what came before, or take it for a text of its own.
         repeats: the whole text of the field once more: nothing new to judge, but a redaction must reach it.
     """
 
@@ -38,6 +39,7 @@ class Piece:
     at: tuple[str | int, ...]
     repeats: bool = False
     signed: bool = False
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

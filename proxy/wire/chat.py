@@ -15,6 +15,8 @@ from proxy.wire.chat_message import add_audio, add_message
 from proxy.wire.choices import read_n, segment_choices
 from proxy.wire.definitions import add_definition, add_definitions
 from proxy.wire.errors import invalid, openai_reply
+from proxy.wire.logprobs import token_texts
+from proxy.wire.names import OF_REQUESTS
 from proxy.wire.segments import SegmentList, as_list, as_object, escape, is_word
 from proxy.wire.sse import DONE
 from supervisors.types import Role, Segment
@@ -50,7 +52,8 @@ _WORDS: Final[Mapping[str, frozenset[str]]] = {
     "function_call": frozenset({"none", "auto"}),
 }
 _WORD_LISTS: Final[Mapping[str, frozenset[str]]] = {"modalities": frozenset({"text", "audio"})}
-_CHOICE_STRUCTURE: Final = frozenset({"index", "finish_reason", "logprobs"})
+_NUMBERS: Final = (bool, int, float)
+_CHOICE_STRUCTURE: Final = frozenset({"index", "logprobs"})
 
 
 def request_segments(body: Mapping[str, Any]) -> tuple[Segment, ...]:
@@ -67,8 +70,15 @@ def request_segments(body: Mapping[str, Any]) -> tuple[Segment, ...]:
         _add_request_message(segments, message, turn)
     segments.speak("user", -1)
     for key, value in body.items():
-        if key not in _STRUCTURAL and value is not None and not isinstance(value, bool | int | float):
+        if key in _STRUCTURAL:
+            continue
+        if value is None or isinstance(value, _NUMBERS):
+            if key not in OF_REQUESTS:
+                segments.add_keys("", (key,))
+        else:
             _add_field(segments, key, value)
+    if "service_tier" in body:
+        segments.add_formed("", "service_tier", body["service_tier"])
     return tuple(segments.found)
 
 
@@ -99,25 +109,14 @@ def choice_segments(value: object, path: str, index: int, turn: int) -> tuple[Se
         message = as_object(child) if key == "message" else None
         if message is not None:
             add_message(segments, message, f"{path}/message")
+        elif key == "finish_reason":
+            segments.add_formed(path, key, child)
         elif key not in _CHOICE_STRUCTURE:
-            segments.add(f"{path}/{escape(key)}", "other", child)
-    _add_tokens(segments, choice, f"{path}/logprobs")
+            segments.add_member(path, key, "other", child)
+    if choice.get("logprobs") is not None:
+        for at, text in token_texts(choice["logprobs"], as_object(choice.get("message")) or {}):
+            segments.add(f"{path}/logprobs{at}", "other", text)
     return tuple(segments.found)
-
-
-def _add_tokens(segments: SegmentList, choice: Mapping[str, Any], path: str) -> None:
-    """Add what the tokens of log-probabilities spell wherever that is not the message's own text (G-06)."""
-    message = as_object(choice.get("message")) or {}
-    logprobs = as_object(choice.get("logprobs"))
-    if logprobs is None:
-        segments.add(path, "other", choice.get("logprobs"))
-        return
-    for key, value in logprobs.items():
-        tokens = [str((as_object(entry) or {}).get("token", "")) for entry in as_list(value) or []]
-        if key not in ("content", "refusal") or not isinstance(value, list):
-            segments.add(f"{path}/{escape(key)}", "other", value)
-        elif "".join(tokens) != message.get(key):
-            segments.add(f"{path}/{key}", "other", "".join(tokens))
 
 
 def _add_request_message(segments: SegmentList, value: object, turn: int) -> None:
@@ -150,7 +149,7 @@ def _add_field(segments: SegmentList, key: str, value: object) -> None:
         case "audio":
             add_audio(segments, value, path)
         case _:
-            segments.add(path, "other", value)
+            segments.add_member("", key, "other", value)
 
 
 def _is_documented_word(key: str, value: object) -> bool:
@@ -163,8 +162,10 @@ def _is_documented_word(key: str, value: object) -> bool:
 
 def _add_choice_of_tool(segments: SegmentList, value: Mapping[str, Any], path: str) -> None:
     for key, child in value.items():
-        if key != "type" and not (key == "mode" and is_word(child, _WORDS["tool_choice"])):
-            segments.add(f"{path}/{escape(key)}", "name", child)
+        if key == "type":
+            segments.add_formed(path, key, child)
+        elif not (key == "mode" and is_word(child, _WORDS["tool_choice"])):
+            segments.add_member(path, key, "name", child)
 
 
 def _add_prediction(segments: SegmentList, value: object, path: str) -> None:
@@ -174,7 +175,7 @@ def _add_prediction(segments: SegmentList, value: object, path: str) -> None:
         return
     for key, child in prediction.items():
         if not (key == "type" and child == "content"):
-            segments.add(f"{path}/{escape(key)}", "prediction", child)
+            segments.add_member(path, key, "prediction", child)
 
 
 def wants_json(body: Mapping[str, Any]) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from proxy.wire.segments import SegmentList, as_list, as_object, escape, is_word
+from proxy.wire.segments import SegmentList, as_list, as_object, is_word
 
 _AUDIO_FORMATS: Final = frozenset({"wav", "mp3", "flac", "opus", "pcm16", "aac"})
 _MESSAGE_STRUCTURE: Final = frozenset({"role", "tool_call_id", "id", "type", "index", "object"})
+_NULLS: Final = frozenset({"content", "refusal", "tool_calls", "function_call", "audio", "annotations", "name"})
 _REASONING: Final = frozenset({"reasoning_content", "reasoning", "thinking"})
 _CALL_STRUCTURE: Final = frozenset({"id", "type", "index"})
 
@@ -16,7 +17,10 @@ _CALL_STRUCTURE: Final = frozenset({"id", "type", "index"})
 def add_message(segments: SegmentList, message: Mapping[str, Any], path: str) -> None:
     """Add everything in a message that is text: content, names, calls, reasoning, and whatever is unknown."""
     for key, value in message.items():
-        if value is None or key in _MESSAGE_STRUCTURE:
+        if not value and key in _NULLS:
+            continue
+        if key in _MESSAGE_STRUCTURE:
+            segments.add_formed(path, key, value)
             continue
         if key == "content":
             _add_content(segments, value, f"{path}/content")
@@ -25,7 +29,7 @@ def add_message(segments: SegmentList, message: Mapping[str, Any], path: str) ->
         if add is not None:
             add(segments, value, f"{path}/{key}")
         else:
-            segments.add(f"{path}/{escape(key)}", "reasoning" if key in _REASONING else "other", value)
+            segments.add_member(path, key, "reasoning" if key in _REASONING else "other", value)
 
 
 def _add_content(segments: SegmentList, content: object, path: str) -> None:
@@ -54,7 +58,7 @@ def _add_part(segments: SegmentList, part: Mapping[str, Any], path: str) -> None
         if add is not None:
             add(segments, value, f"{path}/{key}")
         else:
-            segments.add(f"{path}/{escape(key)}", "other", value)
+            segments.add_member(path, key, "other", value)
 
 
 def _add_image(segments: SegmentList, value: object, path: str) -> None:
@@ -66,7 +70,7 @@ def _add_image(segments: SegmentList, value: object, path: str) -> None:
         if key == "url":
             segments.add_url(f"{path}/url", child)
         elif not (key == "detail" and child in ("auto", "low", "high")):
-            segments.add(f"{path}/{escape(key)}", "other", child)
+            segments.add_member(path, key, "other", child)
 
 
 def add_audio(segments: SegmentList, value: object, path: str) -> None:
@@ -80,8 +84,10 @@ def add_audio(segments: SegmentList, value: object, path: str) -> None:
             segments.add_media(f"{path}/data", _audio_mime(audio), child.encode())
         elif key == "transcript":
             segments.add(f"{path}/transcript", "transcript", child)
-        elif key not in ("id", "expires_at") and not (key == "format" and is_word(child, _AUDIO_FORMATS)):
-            segments.add(f"{path}/{escape(key)}", "other", child)
+        elif key in ("id", "expires_at"):
+            segments.add_formed(path, key, child)
+        elif not (key == "format" and is_word(child, _AUDIO_FORMATS)):
+            segments.add_member(path, key, "other", child)
 
 
 def _audio_mime(audio: Mapping[str, Any]) -> str:
@@ -99,8 +105,10 @@ def _add_file(segments: SegmentList, value: object, path: str) -> None:
             segments.add(f"{path}/filename", "name", child)
         elif key == "file_data":
             segments.add_url(f"{path}/file_data", child)
-        elif key != "file_id":
-            segments.add(f"{path}/{escape(key)}", "other", child)
+        elif key == "file_id":
+            segments.add_formed(path, key, child)
+        else:
+            segments.add_member(path, key, "other", child)
 
 
 def _add_calls(segments: SegmentList, value: object, path: str) -> None:
@@ -120,11 +128,11 @@ def _add_call(segments: SegmentList, value: object, path: str) -> None:
     for key, child in call.items():
         inner = as_object(child)
         if key in _CALL_STRUCTURE:
-            continue
-        if key in ("function", "custom") and inner is not None:
+            segments.add_formed(path, key, child)
+        elif key in ("function", "custom") and inner is not None:
             _add_called(segments, inner, f"{path}/{key}")
         else:
-            segments.add(f"{path}/{escape(key)}", "other", child)
+            segments.add_member(path, key, "other", child)
 
 
 def _add_called(segments: SegmentList, value: object, path: str) -> None:
@@ -138,7 +146,7 @@ def _add_called(segments: SegmentList, value: object, path: str) -> None:
         elif key in ("arguments", "input"):
             segments.add_arguments(f"{path}/{key}", child)
         else:
-            segments.add(f"{path}/{escape(key)}", "other", child)
+            segments.add_member(path, key, "other", child)
 
 
 def _add_annotations(segments: SegmentList, value: object, path: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from proxy.wire.adapter import Head, Notice
+from proxy.wire.forms import formed
 from proxy.wire.logprobs import keep_outside
 from proxy.wire.segments import as_list, as_object
 from supervisors.types import Span
@@ -60,7 +61,7 @@ def replace_choices(reply: dict[str, Any], blocked: Sequence[int], made: Mapping
         if index in blocked:
             choices[position] = {"index": index, **made}
     if blocked and min([index for index in indexes if isinstance(index, int)], default=None) in blocked:
-        for key in [key for key in reply if key not in STRUCTURE]:
+        for key in reply.keys() - formed(reply).keys() | (reply.keys() - STRUCTURE):
             del reply[key]
 
 
@@ -86,8 +87,13 @@ def mask_logprobs(reply: dict[str, Any], choice: int, spans: Sequence[Span]) -> 
         spans: places in the original texts of the choice.
     """
     for position, value in enumerate(as_list(reply.get("choices")) or []):
-        logprobs = as_object((as_object(value) or {}).get("logprobs"))
-        if logprobs is None or index_of(value, position) != choice:
+        own_choice = as_object(value) or {}
+        if index_of(value, position) != choice:
+            continue
+        if any(span.path.startswith(f"/choices/{position}/logprobs") for span in spans):
+            own_choice["logprobs"] = None
+        logprobs = as_object(own_choice.get("logprobs"))
+        if logprobs is None:
             continue
         for name in ("content", "refusal"):
             path = f"/choices/{position}/message/{name}"

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 import orjson
 
 from proxy.wire.adapter import Chunk, Head, Notice, Piece
 from proxy.wire.body import hides_a_key
+from proxy.wire.chat_pieces import CHOICE_STRUCTURE, LOGPROBS, choice_pieces, delta_pieces, token_pieces, top_pieces
 from proxy.wire.errors import RequestError, error_body
-from proxy.wire.segments import all_keys, as_list, as_object, escape, string_leaves
+from proxy.wire.forms import formed, is_plain
+from proxy.wire.segments import as_list, as_object
 from proxy.wire.sse import DONE, Frame, data_frame
-from supervisors.types import Kind
 
-_KINDS: Final[Mapping[str, Kind]] = {
-    "content": "text",
-    "refusal": "refusal",
-    "reasoning_content": "reasoning",
-    "reasoning": "reasoning",
-    "thinking": "reasoning",
-}
 _HEAD: Final = ("id", "created", "model", "system_fingerprint", "service_tier")
-_TOP_STRUCTURE: Final = frozenset({*_HEAD, "object", "choices", "usage", "obfuscation"})
-_CHOICE_STRUCTURE: Final = frozenset({"index", "finish_reason", "logprobs", "delta"})
-LOGPROBS: Final = "logprobs"
-"""Address of text that leaves with a frame's log-probabilities, and goes with them when the frame is rewritten."""
 _PLAIN: Final = len(b"data: \n\n")
 
 
@@ -51,14 +41,7 @@ def read_frame(frame: Frame, read_choice: ReadChoice) -> tuple[Chunk, ...]:
         raw = b"data: " + frame.data.replace(b"\n", b" ") + b"\n\n"
     if frame.data == b"[DONE]":
         return (Chunk(DONE, last=True),)
-    body: object = orjson.loads(frame.data)
-    if not isinstance(body, dict):
-        msg = f"a frame holds {type(body).__name__}, not an object"
-        raise ValueError(msg)  # noqa: TRY004 - one error for "no frame of this family"
-    parsed = cast("dict[str, Any]", body)
-    if hides_a_key(frame.data, parsed):
-        msg = "a frame holds an object with a key given twice"
-        raise ValueError(msg)
+    parsed = _parse(frame.data)
     choices = as_list(parsed.get("choices"))
     usage = as_object(parsed.get("usage"))
     if not choices:
@@ -71,127 +54,51 @@ def read_frame(frame: Frame, read_choice: ReadChoice) -> tuple[Chunk, ...]:
     return tuple([read_choice(data_frame(one), one, one["choices"][0], usage) for one in alone])
 
 
+def _parse(data: bytes) -> dict[str, Any]:
+    body: object = orjson.loads(data)
+    if not isinstance(body, dict):
+        msg = f"a frame holds {type(body).__name__}, not an object"
+        raise ValueError(msg)  # noqa: TRY004 - one error for "no frame of this family"
+    parsed = cast("dict[str, Any]", body)
+    if hides_a_key(data, parsed):
+        msg = "a frame holds an object with a key given twice"
+        raise ValueError(msg)
+    choices = parsed.get("choices")
+    if not (choices is None or isinstance(choices, list)):
+        msg = "the choices of a frame are no list"
+        raise ValueError(msg)
+    return parsed
+
+
 def _read_choice(raw: bytes, body: dict[str, Any], value: object, usage: Mapping[str, Any] | None) -> Chunk:
     choice = as_object(value)
     index = choice.get("index", 0) if choice is not None else None
     if choice is None or not isinstance(index, int):
         msg = "a frame holds a choice without an integer index"
         raise ValueError(msg)
-    pieces = _delta_pieces(choice.get("delta"))
-    if not _CHOICE_STRUCTURE.issuperset(choice):
-        pieces += _stray_pieces(choice)
-    if not _TOP_STRUCTURE.issuperset(body):
+    pieces = delta_pieces(choice.get("delta"))
+    if not CHOICE_STRUCTURE.issuperset(choice) or choice.get("finish_reason") is not None:
+        pieces += choice_pieces(choice)
+    if not is_plain(body):
         pieces += top_pieces(body)
     if choice.get("logprobs") is not None:
-        pieces += _unspoken_tokens(choice, pieces)
+        pieces += token_pieces(choice["logprobs"], as_object(choice.get("delta")) or {})
     broken = body.get("error") is not None
     return Chunk(raw, index, tuple(pieces), choice.get("finish_reason"), body, usage=usage, error=broken)
 
 
-def _unspoken_tokens(choice: Mapping[str, Any], pieces: Sequence[Piece]) -> list[Piece]:
-    """Return the tokens of log-probabilities that spell anything but the frame's own text, as text to judge."""
-    said = {piece.field: piece.text for piece in pieces}
-    logprobs = as_object(choice["logprobs"]) or {}
-    found: list[Piece] = []
-    for name in ("content", "refusal"):
-        entries = [as_object(entry) or {} for entry in as_list(logprobs.get(name)) or []]
-        spelled = "".join([str(entry.get("token", "")) for entry in entries])
-        if spelled and spelled != said.get(f"/message/{name}"):
-            found.append(Piece(f"/{LOGPROBS}/{name}", "other", spelled, (LOGPROBS,)))
-    return found
+def _thinks(chunk: Chunk) -> bool:
+    for piece in chunk.pieces:  # noqa: SIM110 - a generator costs more than all that it would ask
+        if _is_thought(piece):
+            return True
+    return False
 
 
-def _delta_pieces(value: object) -> list[Piece]:
-    delta = as_object(value)
-    if delta is None:
-        return leaf_pieces(value, "/message", ("delta",), "other")
-    pieces: list[Piece] = []
-    for key, child in delta.items():
-        kind = _KINDS.get(key)
-        if kind is not None and isinstance(child, str):
-            if child:
-                pieces.append(Piece(f"/message/{key}", kind, child, ("delta", key)))
-        elif child is not None and key != "role":
-            pieces += _odd_pieces(key, child)
-    return pieces
+def _is_thought(piece: Piece) -> bool:
+    return piece.kind == "reasoning" or (piece.kind == "other" and piece.field.startswith("/message/reasoning"))
 
 
-def _stray_pieces(choice: Mapping[str, Any]) -> list[Piece]:
-    pieces: list[Piece] = []
-    for key, child in choice.items():
-        if key not in _CHOICE_STRUCTURE:
-            pieces += leaf_pieces(child, f"/{escape(key)}", (key,), "other")
-    return pieces
-
-
-def _odd_pieces(key: str, value: object) -> list[Piece]:
-    match key:
-        case "tool_calls":
-            calls = as_list(value)
-            if calls is None:
-                return leaf_pieces(value, "/message/tool_calls", (), "other")
-            return [piece for position, call in enumerate(calls) for piece in _call_pieces(call, position)]
-        case "function_call" if isinstance(value, dict):
-            called = cast("dict[str, Any]", value)
-            return list(_called_pieces(called, "/message/function_call", ("delta", "function_call")))
-        case "audio" if isinstance(value, dict):
-            return _audio_pieces(cast("dict[str, Any]", value))
-        case _:
-            kind: Kind = _KINDS.get(key, "other")
-            return leaf_pieces(value, f"/message/{escape(key)}", ("delta", key), kind)
-
-
-def _call_pieces(value: object, position: int) -> list[Piece]:
-    call = as_object(value)
-    at: tuple[str | int, ...] = ("delta", "tool_calls", position)
-    if call is None:
-        return leaf_pieces(value, f"/message/tool_calls/{position}", at, "other")
-    path = f"/message/tool_calls/{call.get('index', position)}"
-    found: list[Piece] = []
-    for key, child in call.items():
-        called = as_object(child)
-        if key in ("function", "custom") and called is not None:
-            found += _called_pieces(called, f"{path}/{key}", (*at, key))
-        elif key not in ("index", "id", "type"):
-            found += leaf_pieces(child, f"{path}/{escape(key)}", (*at, key), "other")
-    return found
-
-
-def _called_pieces(called: Mapping[str, Any], path: str, at: tuple[str | int, ...]) -> Iterator[Piece]:
-    for key, child in called.items():
-        kind: Kind = "name" if key == "name" else "tool_args" if key in ("arguments", "input") else "other"
-        yield from leaf_pieces(child, f"{path}/{escape(key)}", (*at, key), kind)
-        keys = "\n".join(all_keys(child))
-        if keys:
-            yield Piece(f"{path}/{escape(key)}", kind, keys, ())
-
-
-def _audio_pieces(audio: Mapping[str, Any]) -> list[Piece]:
-    found: list[Piece] = []
-    for key, child in audio.items():
-        if key == "transcript":
-            found += leaf_pieces(child, "/message/audio/transcript", ("delta", "audio", key), "transcript")
-        elif key == "data" and isinstance(child, str) and child:
-            found.append(Piece("/message/audio/data", "media", child, ("delta", "audio", key)))
-        elif key not in ("id", "expires_at", "data"):
-            found += leaf_pieces(child, f"/message/audio/{escape(key)}", ("delta", "audio", key), "other")
-    return found
-
-
-def top_pieces(body: Mapping[str, Any]) -> list[Piece]:
-    """Return the text of a frame that stands beside its choices."""
-    found: list[Piece] = []
-    for key, child in body.items():
-        if key not in _TOP_STRUCTURE:
-            found += leaf_pieces(child, f"/top/{escape(key)}", ("", key), "other")
-    return found
-
-
-def leaf_pieces(value: object, path: str, at: tuple[str | int, ...], kind: Kind) -> list[Piece]:
-    """Return the text below a member; text deep inside an unknown shape has no address and cannot be rewritten."""
-    if isinstance(value, str):
-        return [Piece(path, kind, value, at)] if value else []
-    return [Piece(leaf, kind, text, ()) for leaf, text in string_leaves(value, path)]
+_SPOKEN: Final = frozenset({"text", "refusal", "tool_args", "name", "transcript"})
 
 
 def rewrite(chunk: Chunk, texts: Sequence[str]) -> bytes:
@@ -221,7 +128,7 @@ def rewrite(chunk: Chunk, texts: Sequence[str]) -> bytes:
 def read_head(chunk: Chunk) -> Head:
     """Return the members every frame of this reply shares."""
     body = chunk.body or {}
-    return Head({key: body[key] for key in _HEAD if key in body})
+    return Head(formed({key: body[key] for key in _HEAD if key in body}))
 
 
 def frame(head: Head, choice: int, delta: Mapping[str, Any], finish: str | None) -> bytes:
@@ -275,13 +182,14 @@ class ChatFrames:
         style: of the family.
     """
 
-    __slots__ = ("_begun", "_head", "_read_choice", "_style", "model")
+    __slots__ = ("_begun", "_head", "_read_choice", "_style", "_thinking", "model")
 
     def __init__(self, head: Head, style: Style = CHAT_STYLE) -> None:
         self._head = head
         self._style = style
         self._read_choice = style.read_choice
         self._begun = False
+        self._thinking: dict[int, dict[str, bool]] = {}
         self.model: str | None = None
 
     def read(self, frame: Frame) -> tuple[Chunk, ...]:
@@ -292,7 +200,29 @@ class ChatFrames:
             self._head = read_head(chunks[0])
             model = chunks[0].body.get("model")
             self.model = model if isinstance(model, str) else None
+        for chunk in chunks:
+            if self._thinking or _thinks(chunk):
+                return tuple([self._end_thought(one) for one in chunks])
         return chunks
+
+    def _end_thought(self, chunk: Chunk) -> Chunk:
+        """Note what a choice thinks; once it speaks, say that its thoughts have ended, so that they hold up no text.
+
+        A thought that goes on after that has no second end: it is held to the last verdict.
+        """
+        if chunk.choice is None:
+            return chunk
+        open_fields = self._thinking.setdefault(chunk.choice, {})
+        if _thinks(chunk):
+            for piece in chunk.pieces:
+                if _is_thought(piece):
+                    open_fields.setdefault(piece.field, True)
+            return chunk
+        if not any(piece.kind in _SPOKEN for piece in chunk.pieces):
+            return chunk
+        ended = tuple([field for field, is_open in open_fields.items() if is_open])
+        open_fields.update(dict.fromkeys(ended, False))
+        return replace(chunk, ends=ended) if ended else chunk
 
     def path(self, choice: int, field: str) -> str:
         """Return the JSON Pointer of a field in the whole reply."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from proxy.wire.chat_reply import STRUCTURE, index_of
+from proxy.wire.chat_reply import index_of
 from proxy.wire.errors import invalid
-from proxy.wire.segments import SegmentList, as_list, escape
+from proxy.wire.forms import FORMS, is_plain, is_usage
+from proxy.wire.segments import SegmentList, as_list
 from supervisors.types import Segment
 
 ReadChoice = Callable[[object, str, int, int], tuple[Segment, ...]]
@@ -50,14 +51,20 @@ def segment_choices(reply: Mapping[str, Any], turn: int, read_choice: ReadChoice
             msg = "a choice of the reply has no index of its own"
             raise ValueError(msg)
         found[index] = read_choice(value, f"/choices/{position}", index, turn)
-    first = min(found)
-    found[first] += _reply_level_segments(reply, first, turn)
+    if not is_plain(reply):
+        first = min(found)
+        found[first] += _reply_level_segments(reply, first, turn)
     return found
 
 
 def _reply_level_segments(body: Mapping[str, Any], index: int, turn: int) -> tuple[Segment, ...]:
     segments = SegmentList("assistant", turn, index)
     for key, value in body.items():
-        if key not in STRUCTURE:
-            segments.add(f"/{escape(key)}", "other", value)
+        if key in FORMS:
+            segments.add_formed("", key, value)
+        elif key == "usage":
+            if not is_usage(value):
+                segments.add("/usage", "other", value)
+        elif key != "choices":
+            segments.add_member("", key, "other", value)
     return tuple(segments.found)

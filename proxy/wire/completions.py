@@ -16,7 +16,8 @@ from proxy.wire.adapter import Adapter, Frames, Head, Notice
 from proxy.wire.choices import read_n, segment_choices
 from proxy.wire.errors import openai_reply
 from proxy.wire.inputs import add_inputs, add_unreadable, are_tokens
-from proxy.wire.segments import SegmentList, as_list, as_object, escape
+from proxy.wire.logprobs import token_texts
+from proxy.wire.segments import SegmentList, as_list, as_object
 from proxy.wire.sse import DONE
 from supervisors.types import Kind, Segment
 
@@ -34,13 +35,12 @@ _STRUCTURAL: Final = frozenset(
         "prompt_cache_key",
         "prompt_cache_retention",
         "metadata",
-        "logit_bias",
     }
 )
 _KINDS: Final[Mapping[str, Kind]] = {"suffix": "suffix", "response_format": "tool_def"}
 _UNREADABLE: Final[Mapping[str, str]] = {"prompt_embeds": TENSORS, "image_data": "image/unknown"}
 """Fields of vLLM and llama.cpp that put something other than text before the model."""
-_CHOICE_STRUCTURE: Final = frozenset({"index", "finish_reason", "logprobs"})
+_CHOICE_STRUCTURE: Final = frozenset({"index", "logprobs"})
 
 
 def request_segments(body: Mapping[str, Any]) -> tuple[Segment, ...]:
@@ -56,7 +56,8 @@ def request_segments(body: Mapping[str, Any]) -> tuple[Segment, ...]:
         if key in _UNREADABLE and value is not None:
             add_unreadable(segments, f"/{key}", _UNREADABLE[key], value)
         elif key not in _STRUCTURAL and key != "prompt":
-            segments.add(f"/{escape(key)}", _KINDS.get(key, "other"), value)
+            segments.add_member("", key, _KINDS.get(key, "other"), value)
+    segments.add_formed("", "service_tier", body.get("service_tier"))
     return tuple(segments.found)
 
 
@@ -78,8 +79,13 @@ def _choice_segments(value: object, path: str, index: int, turn: int) -> tuple[S
         segments.add(path, "other", value)
         return tuple(segments.found)
     for key, child in choice.items():
-        if key not in _CHOICE_STRUCTURE:
-            segments.add(f"{path}/{escape(key)}", completions_stream.KINDS.get(key, "other"), child)
+        if key == "finish_reason":
+            segments.add_formed(path, key, child)
+        elif key not in _CHOICE_STRUCTURE:
+            segments.add_member(path, key, completions_stream.KINDS.get(key, "other"), child)
+    if choice.get("logprobs") is not None:
+        for at, text in token_texts(choice["logprobs"], choice):
+            segments.add(f"{path}/logprobs{at}", "other", text)
     return tuple(segments.found)
 
 

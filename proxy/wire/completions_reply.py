@@ -43,7 +43,9 @@ def mask_logprobs(reply: dict[str, Any], choice: int, spans: Sequence[Span]) -> 
         redacted = as_object(value) or {}
         logprobs = as_object(redacted.get("logprobs"))
         own = [(span.start, span.end) for span in spans if span.path == f"/choices/{position}/text"]
-        if own and logprobs is not None and index_of(value, position) == choice:
+        if any(span.path.startswith(f"/choices/{position}/logprobs") for span in spans):
+            redacted["logprobs"] = None
+        elif own and logprobs is not None and index_of(value, position) == choice:
             redacted["logprobs"] = _mask(logprobs, str(redacted.get("text", "")), own)
 
 

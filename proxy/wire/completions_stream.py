@@ -6,15 +6,17 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from proxy.wire.adapter import Chunk, Head, Notice, Piece
-from proxy.wire.chat_stream import LOGPROBS, Style, leaf_pieces, top_pieces
-from proxy.wire.segments import as_list, as_object, escape
+from proxy.wire.chat_pieces import member_pieces, token_pieces, top_pieces
+from proxy.wire.chat_stream import Style
+from proxy.wire.forms import fits
+from proxy.wire.segments import as_object
 from proxy.wire.sse import data_frame
 from supervisors.types import Kind
 
 KINDS: Final[Mapping[str, Kind]] = {"text": "text", "reasoning_content": "reasoning", "reasoning": "reasoning"}
 """What the members of a choice are; any other text in it is of kind ``other``."""
 
-_STRUCTURE: Final = frozenset({"index", "finish_reason", "logprobs"})
+_STRUCTURE: Final = frozenset({"index", "logprobs"})
 
 
 def _read_choice(raw: bytes, body: dict[str, Any], value: object, usage: Mapping[str, Any] | None) -> Chunk:
@@ -25,20 +27,16 @@ def _read_choice(raw: bytes, body: dict[str, Any], value: object, usage: Mapping
         raise ValueError(msg)
     pieces: list[Piece] = []
     for key, child in choice.items():
-        if key not in _STRUCTURE and child is not None:
-            pieces += leaf_pieces(child, f"/{escape(key)}", (key,), KINDS.get(key, "other"))
-    pieces += [*top_pieces(body), *_unspoken_tokens(choice)]
+        kind = KINDS.get(key)
+        if kind is not None and isinstance(child, str):
+            pieces += [Piece(f"/{key}", kind, child, (key,))] if child else []
+        elif not (key in _STRUCTURE or (key == "finish_reason" and fits(key, child))):
+            pieces += member_pieces(key, child, "/choice", (key,), kind or "other")
+    pieces += top_pieces(body)
+    if choice.get("logprobs") is not None:
+        pieces += token_pieces(choice["logprobs"], choice)
     broken = body.get("error") is not None
     return Chunk(raw, index, tuple(pieces), choice.get("finish_reason"), body, usage=usage, error=broken)
-
-
-def _unspoken_tokens(choice: Mapping[str, Any]) -> list[Piece]:
-    """Return the tokens of log-probabilities that spell anything but the frame's own text, as text to judge."""
-    tokens = as_list((as_object(choice.get("logprobs")) or {}).get("tokens")) or []
-    spelled = "".join([str(token) for token in tokens])
-    if not spelled or spelled == choice.get("text"):
-        return []
-    return [Piece("/logprobs/tokens", "other", spelled, (LOGPROBS,))]
 
 
 def frame(head: Head, choice: int, text: str, finish: str | None) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from proxy.wire.names import SCHEMA
 from proxy.wire.segments import SegmentList, all_keys, as_list, as_object, escape, is_word
 
 _SCHEMA_TYPES: Final = frozenset(
@@ -22,17 +23,6 @@ _SCHEMA_TYPES: Final = frozenset(
         "null",
     }
 )
-_SCHEMA_KEYS: Final = frozenset(
-    """
-    type function custom name description parameters strict json_schema schema grammar syntax definition format
-    input_schema input_examples cache_control ttl
-    properties required items enum const default title examples additionalProperties patternProperties prefixItems
-    anyOf oneOf allOf not if then else $ref $defs $schema $id definitions nullable deprecated
-    minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength pattern minItems maxItems
-    uniqueItems minProperties maxProperties contentEncoding contentMediaType
-    """.split()  # noqa: SIM905 - a word list reads better in lines
-)
-"""Keys of tool definitions and JSON Schema; other keys are the caller's own words."""
 
 
 def add_definitions(segments: SegmentList, value: object, path: str) -> None:
@@ -52,7 +42,7 @@ def add_definition(segments: SegmentList, definition: object, path: str) -> None
     """
     for leaf_path, text in _definition_texts(definition, path):
         segments.add(leaf_path, "tool_def", text)
-    own = [key for key in all_keys(definition) if key not in _SCHEMA_KEYS]
+    own = [key for key in all_keys(definition) if key not in SCHEMA]
     if own:
         segments.add(path, "tool_def", "\n".join(own))
 

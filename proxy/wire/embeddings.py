@@ -8,7 +8,7 @@ from typing import Any, Final
 from proxy.wire.adapter import EMBEDDINGS_ROUTE, Adapter
 from proxy.wire.input_only import InputOnlyAdapter
 from proxy.wire.inputs import add_inputs
-from proxy.wire.segments import SegmentList, escape, is_word
+from proxy.wire.segments import SegmentList, is_word
 from supervisors.types import Segment
 
 _STRUCTURAL: Final = frozenset({"model", "user", "input", "service_tier", "safety_identifier", "metadata"})
@@ -26,7 +26,8 @@ def request_segments(body: Mapping[str, Any]) -> tuple[Segment, ...]:
     segments.speak("user", 0)
     for key, value in body.items():
         if key not in _STRUCTURAL and not (key == "encoding_format" and is_word(value, _FORMATS)):
-            segments.add(f"/{escape(key)}", "other", value)
+            segments.add_member("", key, "other", value)
+    segments.add_formed("", "service_tier", body.get("service_tier"))
     return tuple(segments.found)
 
 

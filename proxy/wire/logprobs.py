@@ -1,11 +1,14 @@
-"""Log-probabilities beside a text: what must go when a part of the text is redacted (W-09). Pure."""
+"""Log-probabilities beside a text: what they spell, and what must go with a redaction (W-09). Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any, Final
 
-from proxy.wire.segments import as_list, as_object
+from proxy.wire.names import is_named
+from proxy.wire.segments import KEYS, all_keys, as_list, as_object, escape, string_leaves
 
 
 def keep_outside(tokens: Iterable[Any], spans: Sequence[tuple[int, int]]) -> list[Any] | None:
@@ -31,7 +34,108 @@ def keep_outside(tokens: Iterable[Any], spans: Sequence[tuple[int, int]]) -> lis
     return kept if offset >= max([end for _, end in spans], default=0) else None
 
 
-def spell_tokens(logprobs: object) -> str:
-    """Return the text that the tokens of log-probabilities spell."""
-    entries = [as_object(entry) or {} for entry in as_list(logprobs) or []]
-    return "".join([str(entry.get("token", "")) for entry in entries])
+def token_texts(logprobs: object, said: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield what the log-probabilities of a choice spell beyond the text beside them, with pointers below them.
+
+    Args:
+        logprobs: lists of entries by the field they belong to (chat), or parallel lists (legacy completions).
+        said: the texts beside them; tokens that spell their own text are judged, and masked, with it.
+    """
+    listed = as_object(logprobs)
+    if listed is None:
+        yield from _leaves(logprobs, "")
+        return
+    yield from _names(listed)
+    for key, value in listed.items():
+        rows = as_list(value)
+        if key in ("content", "refusal") and rows is not None:
+            yield from entry_texts(rows, said.get(key), f"/{key}")
+        elif key == "tokens" and rows is not None:
+            yield from _spelled(rows, said.get("text"), "/tokens")
+        elif key == "top_logprobs" and rows is not None:
+            taken = as_list(listed.get("tokens")) or []
+            yield from _alternatives([[*(as_object(row) or {})] for row in rows], taken, "/top_logprobs")
+            yield from _leaves([row for row in rows if not isinstance(row, dict)], "/top_logprobs")
+            yield from _leaves([[*(as_object(row) or {}).values()] for row in rows], "/top_logprobs")
+        else:
+            yield from _leaves(value, f"/{escape(key)}")
+
+
+def entry_texts(value: object, said: object, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield what a list of entries, one a token, spells beyond the text beside it.
+
+    The tokens that a model might have taken instead stand for themselves and, read along their ranks, for a text: both
+    are judged, in one segment.
+
+    Args:
+        value: the entries.
+        said: the text beside them.
+        path: pointer of the list.
+    """
+    rows = as_list(value)
+    if rows is None:
+        yield from _leaves(value, path)
+        return
+    entries = [entry for row in rows if (entry := as_object(row)) is not None]
+    taken = [entry.get("token") for entry in entries]
+    yield from _leaves([row for row in rows if not isinstance(row, dict)], path)
+    yield from _spelled(taken, said, path)
+    raw = [number for entry in entries for number in as_list(entry.get("bytes")) or []]
+    if raw and all(isinstance(number, int) and 0 <= number < 256 for number in raw):
+        written = bytes(raw).decode("utf-8", "replace")
+        if written not in (said, "".join([str(token) for token in taken])):
+            yield f"{path}/bytes", written
+    others = [as_list(entry.get("top_logprobs")) or [] for entry in entries]
+    tokens = [[str((as_object(other) or {}).get("token", "")) for other in row] for row in others]
+    yield from _alternatives(tokens, taken, f"{path}/top_logprobs")
+    for entry in entries:
+        yield from _rest(entry, path)
+    for other in [other for row in others for other in row]:
+        inner = as_object(other)
+        yield from _leaves(other, path) if inner is None else _rest(inner, f"{path}/top_logprobs/", nested=True)
+
+
+def _rest(entry: Mapping[str, object], path: str, *, nested: bool = False) -> Iterator[tuple[str, str]]:
+    """Yield what else an entry holds; numbers and documented names are nothing."""
+    yield from _names(entry)
+    for key, child in entry.items():
+        is_token = key == "token" and isinstance(child, str)
+        is_others = key == "top_logprobs" and as_list(child) is not None and not nested
+        if not (is_token or is_others):
+            yield from _leaves(child, f"{path}/{escape(key)}")
+
+
+def _spelled(tokens: Sequence[object], said: object, path: str) -> Iterator[tuple[str, str]]:
+    text = "".join([token for token in tokens if isinstance(token, str)])
+    if text and text != said:
+        yield path, text
+    yield from _leaves([token for token in tokens if not isinstance(token, str)], path)
+
+
+def _alternatives(rows: Sequence[Sequence[str]], taken: Sequence[object], path: str) -> Iterator[tuple[str, str]]:
+    others = [[token for token in row if token != own] for row, own in zip_longest(rows, taken, fillvalue=())]
+    ranks = ["".join(rank) for rank in zip_longest(*others, fillvalue="")]
+    texts = dict.fromkeys([*[token for row in others for token in row], *ranks])
+    if texts:
+        yield path, "\n".join(texts)
+
+
+def _leaves(value: object, path: str) -> Iterator[tuple[str, str]]:
+    yield from string_leaves(value, path)
+    keys = [key for key in all_keys(value) if not is_named(key, in_reply=True)]
+    if keys:
+        yield path + KEYS, "\n".join(keys)
+
+
+def _names(members: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    keys = [key for key in members if not is_named(key, in_reply=True)]
+    if keys:
+        yield KEYS, "\n".join(keys)
+
+
+_OF_TOKENS: Final = re.compile(r"/(?:choices|output/\d+/content)/\d+/logprobs(?:[/#]|$)")
+
+
+def is_of_tokens(path: str) -> bool:
+    """Say whether a path leads into log-probabilities: a redaction there drops them, since nothing masks a token."""
+    return _OF_TOKENS.match(path) is not None

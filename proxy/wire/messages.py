@@ -13,6 +13,7 @@ from proxy.wire import messages_error, messages_reply, messages_stream
 from proxy.wire.adapter import Adapter, Frames, Head, Notice
 from proxy.wire.definitions import add_definition, add_definitions
 from proxy.wire.errors import RequestError, invalid
+from proxy.wire.forms import fits
 from proxy.wire.messages_block import add_content, is_cache_control
 from proxy.wire.segments import SegmentList, as_list, as_object, escape, is_word
 from supervisors.types import Role, Segment, Span
@@ -49,6 +50,7 @@ def request_segments(body: Mapping[str, Any]) -> tuple[Segment, ...]:
     for key, value in body.items():
         if key not in _STRUCTURAL:
             _add_field(segments, key, value)
+    segments.add_formed("", "service_tier", body.get("service_tier"))
     return tuple(segments.found)
 
 
@@ -74,8 +76,10 @@ def _add_message(segments: SegmentList, value: object, turn: int) -> None:
     for key, child in message.items():
         if key == "content":
             add_content(segments, child, f"{path}/content")
-        elif key not in ("role", "id"):
-            segments.add(f"{path}/{escape(key)}", "other", child)
+        elif key in ("role", "id"):
+            segments.add_formed(path, key, child)
+        else:
+            segments.add_member(path, key, "other", child)
 
 
 def _add_field(segments: SegmentList, key: str, value: object) -> None:
@@ -88,12 +92,12 @@ def _add_field(segments: SegmentList, key: str, value: object) -> None:
         case "mcp_servers" if value:
             message = "'mcp_servers' would make the provider call servers of the caller's choice; leave it out."
             raise RequestError(400, "unsupported_parameter", message, param=key)
-        case "container" if isinstance(value, str):
-            pass  # an id
+        case "container" if isinstance(value, str) and fits("id", value):
+            pass
         case "thinking" | "output_config" | "tool_choice":
             _add_options(segments, value, path, _WORDS[key])
         case _ if not is_cache_control(key, value):
-            segments.add(path, "other", value)
+            segments.add_member("", key, "other", value)
         case _:
             pass
 
@@ -110,7 +114,7 @@ def _add_options(segments: SegmentList, value: object, path: str, words: Mapping
         if key == "format":
             add_definition(segments, child, at)
         else:
-            segments.add(at, "name" if key == "name" else "other", child)
+            segments.add_member(path, key, "name" if key == "name" else "other", child)
 
 
 def wants_json(body: Mapping[str, Any]) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import orjson
 
+from proxy.wire.forms import fits
 from proxy.wire.segments import (
     DATA,
     SegmentList,
@@ -146,7 +147,7 @@ def is_cache_control(key: str, value: object) -> bool:
 
 def _add_members(segments: SegmentList, block: Mapping[str, Any], path: str, plain: Kind) -> None:
     for key, child in block.items():
-        if child is None or _is_structure(block, key, child):
+        if _is_structure(block, key, child):
             continue
         at = f"{path}/{escape(key)}"
         add = _MEMBERS.get(key)
@@ -157,15 +158,15 @@ def _add_members(segments: SegmentList, block: Mapping[str, Any], path: str, pla
         elif key == "data" and block.get("type") == "redacted_thinking":
             _add_opaque(segments, child, at, plain)
         else:
-            segments.add(at, "other" if plain == "text" else plain, child)
+            segments.add_member(path, key, "other" if plain == "text" else plain, child)
 
 
 def _is_structure(block: Mapping[str, Any], key: str, child: object) -> bool:
     if key == "type":
         return is_word(child, _TYPES)
     if key == "signature":
-        return isinstance(child, str) and block.get("type") == "thinking"
-    return (key in IDS and isinstance(child, str)) or is_cache_control(key, child)
+        return block.get("type") == "thinking" and fits(key, child)
+    return (key in IDS and fits(key, child)) or is_cache_control(key, child)
 
 
 def _add_plain(segments: SegmentList, value: object, path: str, plain: Kind) -> None:
@@ -201,8 +202,7 @@ def add_citation(segments: SegmentList, value: object, path: str) -> None:
         return
     for key, child in citation.items():
         if not _is_structure(citation, key, child):
-            kind: Kind = "opaque" if key == "encrypted_index" else "annotation"
-            segments.add(f"{path}/{escape(key)}", kind, child)
+            segments.add_member(path, key, "opaque" if key == "encrypted_index" else "annotation", child)
 
 
 def _add_source(segments: SegmentList, value: object, path: str, plain: Kind) -> None:
@@ -223,7 +223,7 @@ def _add_source(segments: SegmentList, value: object, path: str, plain: Kind) ->
         elif key == "content":
             add_content(segments, child, at, plain)
         else:
-            segments.add(at, plain if key == "data" else "other", child)
+            segments.add_member(path, key, plain if key == "data" else "other", child)
 
 
 def _add_bytes(segments: SegmentList, value: str, path: str, mime: str) -> None:

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from proxy.wire.adapter import Head, Notice
+from proxy.wire.forms import formed, is_usage
 from proxy.wire.messages_block import IDS, add_content
 from proxy.wire.segments import SegmentList, as_list, as_object, escape
 from supervisors.types import Segment
 
-_SCALARS: Final = frozenset({"id", "type", "role", "model", "stop_reason", "stop_sequence", "request_id"})
+_SCALARS: Final = frozenset({"id", "type", "role", "model", "stop_reason", "request_id"})
 _KEPT: Final = ("id", "type", "role", "model", "usage")
 
 
@@ -33,20 +34,28 @@ def reply_segments(reply: Mapping[str, Any], turn: int, body: Mapping[str, Any])
 def add_message_members(segments: SegmentList, message: Mapping[str, Any], path: str) -> None:
     """Add what else in a message is text, `content` excepted: why the model stopped, and whatever is unknown."""
     for key, child in message.items():
-        if key not in ("content", "usage") and not (key in _SCALARS and isinstance(child, str)):
-            add_member(segments, key, child, f"{path}/{escape(key)}")
+        if key == "usage":
+            if not is_usage(child):
+                segments.add(f"{path}/usage", "other", child)
+        elif key in _SCALARS:
+            segments.add_formed(path, key, child)
+        elif key != "content":
+            add_member(segments, key, child, path)
 
 
 def add_member(segments: SegmentList, key: str, value: object, path: str) -> None:
-    """Add one member of a message or of its last delta."""
+    """Add one member of a message or of its last delta, which stands at `path`."""
     inner = as_object(value)
     if inner is None:
-        segments.add(path, "other", value)
+        segments.add_member(path, key, "other", value)
         return
+    at = f"{path}/{escape(key)}"
+    segments.add_keys(path, [key])
     for name, child in inner.items():
-        if name in IDS or (key == "stop_details" and name == "type" and child == "refusal"):
-            continue
-        segments.add(f"{path}/{escape(name)}", "refusal" if key == "stop_details" else "other", child)
+        if name in IDS:
+            segments.add_formed(at, name, child)
+        elif not (key == "stop_details" and name == "type" and child == "refusal"):
+            segments.add_member(at, name, "refusal" if key == "stop_details" else "other", child)
 
 
 def finish_reasons(reply: Mapping[str, Any]) -> tuple[str | None, ...]:
@@ -69,7 +78,7 @@ def block_choices(reply: dict[str, Any], blocked: Sequence[int], notice: Notice)
     """Replace the message by the notice, in place; of the upstream's stay id, model and usage."""
     if not blocked:
         return
-    kept: dict[str, Any] = {key: reply[key] for key in _KEPT if key in reply}
+    kept: dict[str, Any] = formed({key: reply[key] for key in _KEPT if key in reply})
     reply.clear()
     reply.update(kept, **blocked_members(notice))
 

@@ -16,10 +16,11 @@ import orjson
 from proxy.wire.adapter import Chunk, Head, Notice, Piece
 from proxy.wire.body import hides_a_key
 from proxy.wire.errors import RequestError
+from proxy.wire.forms import fits, formed, is_usage
 from proxy.wire.messages_block import add_block, add_citation, add_content
 from proxy.wire.messages_error import error_frame
 from proxy.wire.messages_reply import add_member, add_message_members, message_head, refusal_members
-from proxy.wire.segments import SegmentList, as_object, escape, is_word
+from proxy.wire.segments import SegmentList, as_object, escape, is_word, unescape
 from proxy.wire.sse import Frame, event_frame
 from supervisors.types import Kind, Segment
 
@@ -35,7 +36,6 @@ _DELTAS: Final[Mapping[str, tuple[str, str, Kind]]] = {
 _START_STRUCTURE: Final = frozenset({"type", "index", "content_block"})
 _DELTA_STRUCTURE: Final = frozenset({"type", "index", "delta"})
 _END_STRUCTURE: Final = frozenset({"type", "delta", "usage"})
-_END_WORDS: Final = frozenset({"stop_reason", "stop_sequence"})
 
 
 def read_frame(frame: Frame) -> Chunk:
@@ -52,8 +52,8 @@ def read_frame(frame: Frame) -> Chunk:
         raise ValueError(msg)
     body = cast("dict[str, Any]", parsed)
     event = body.get("type")
-    if not isinstance(event, str) or (frame.event and frame.event != event):
-        msg = "an event has no type, or another one than its data"
+    if not isinstance(event, str) or not fits("type", event) or (frame.event and frame.event != event):
+        msg = "an event has no type that is a word, or another one than its data"
         raise ValueError(msg)
     raw = frame.raw
     if not (frame.event and raw.count(b"\n") == 3 and raw.startswith((b"event:", b"data:"))):
@@ -91,8 +91,10 @@ def _read_end(raw: bytes, body: dict[str, Any]) -> Chunk:
     segments = SegmentList("assistant", 0, 0)
     delta = _open(segments, body, "delta")
     for key, child in delta.items():
-        if not (key in _END_WORDS and isinstance(child, str)):
-            add_member(segments, key, child, f"/delta/{escape(key)}")
+        if not (key == "stop_reason" and fits(key, child)):
+            add_member(segments, key, child, "/delta")
+    if not is_usage(body.get("usage")):
+        segments.add("/usage", "other", body.get("usage"))
     pieces = (*_to_pieces(segments.found, body), *_stray_pieces(body, _END_STRUCTURE))
     reason = delta.get("stop_reason")
     finish = reason if isinstance(reason, str) else None
@@ -131,8 +133,10 @@ def _start_pieces(body: dict[str, Any], part: str) -> tuple[Piece, ...]:
     segments = SegmentList("assistant", 0, 0)
     add_block(segments, block, "/content_block")
     pieces = _to_pieces(segments.found, body, part)
-    thinking = as_object(block) or {}
-    if thinking.get("thinking") == "":  # begins a text that may have to go as a whole, this event included
+    begun = as_object(block) or {}
+    if begun.get("type") == "text":  # a client may show it as a paragraph of its own
+        return (Piece(TEXT, "text", "", ("content_block", "text"), alone=True), *pieces)
+    if begun.get("thinking") == "":  # begins a text that may have to go as a whole, this event included
         return (*pieces, Piece(f"{part}thinking", "reasoning", "", ("content_block", "thinking"), signed=True))
     return pieces
 
@@ -148,8 +152,8 @@ def _delta_pieces(body: dict[str, Any], part: str) -> tuple[Piece, ...]:
             found.append(Piece(field, known[2], child, ("delta", key), signed=key == "thinking"))
         elif key == "citation":
             add_citation(segments, child, "/delta/citation")
-        elif not (key == "signature" or (key == "type" and is_word(child, _DELTA_TYPES))):
-            segments.add(f"/delta/{escape(key)}", "other", child)
+        elif not ((key == "signature" and fits(key, child)) or (key == "type" and is_word(child, _DELTA_TYPES))):
+            segments.add_member("/delta", key, "other", child)
     return (*found, *_to_pieces(segments.found, body, part))
 
 
@@ -162,7 +166,7 @@ def _stray_pieces(body: dict[str, Any], known: frozenset[str], part: str = "/") 
     segments = SegmentList("assistant", 0, 0)
     for key, child in body.items():
         if key not in known:
-            segments.add(f"/{escape(key)}", "other", child)
+            segments.add_member("", key, "other", child)
     return _to_pieces(segments.found, body, part)
 
 
@@ -171,6 +175,10 @@ def _to_pieces(found: Sequence[Segment], body: dict[str, Any], part: str = "/") 
     pieces: list[Piece] = []
     for segment in found:
         pointer, _, inner = segment.path.partition("#")
+        if inner in ("key", "keys"):
+            field = part + "/".join(segment.path.split("/")[1:])
+            pieces.append(Piece(field, "other", segment.text, (), alone=True))
+            continue
         at = _keys(pointer, body)
         text = segment.text
         if segment.kind == "media" or (inner and segment.kind == "text"):
@@ -178,7 +186,8 @@ def _to_pieces(found: Sequence[Segment], body: dict[str, Any], part: str = "/") 
         elif inner:
             continue  # an escaped string inside arguments: its JSON text is a piece already
         signed = at == ("content_block", "thinking")
-        pieces.append(Piece(_field_of(at, segment.kind, part), segment.kind, text, at, signed=signed))
+        field = _field_of(at, segment.kind, part)
+        pieces.append(Piece(field, segment.kind, text, at, signed=signed, alone=field != TEXT and not signed))
     return tuple(pieces)
 
 
@@ -200,7 +209,7 @@ def _keys(pointer: str, holder: Any) -> tuple[str | int, ...]:
 
 
 def _key(holder: object, token: str) -> str | int:
-    return int(token) if isinstance(holder, list) else token.replace("~1", "/").replace("~0", "~")
+    return int(token) if isinstance(holder, list) else unescape(token)
 
 
 def _leaf(holder: Any, at: Sequence[str | int]) -> Any:
@@ -303,7 +312,7 @@ def _rewrite(chunk: Chunk, body: Mapping[str, Any], texts: Sequence[str]) -> byt
 
 def _read_head(body: Mapping[str, Any], before: Head) -> Head:
     message = as_object(body.get("message")) or {}
-    return Head({**before.members, **{key: message[key] for key in ("id", "model", "usage") if key in message}})
+    return Head({**before.members, **formed({key: message[key] for key in ("id", "model", "usage") if key in message})})
 
 
 def _start(head: Head, usage: Mapping[str, Any]) -> bytes:

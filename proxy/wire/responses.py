@@ -13,6 +13,7 @@ from proxy.wire import responses_reply
 from proxy.wire.adapter import Adapter, Frames, Head, Notice
 from proxy.wire.definitions import add_definition, add_definitions
 from proxy.wire.errors import RequestError, invalid, openai_reply, unsupported
+from proxy.wire.forms import fits
 from proxy.wire.responses_items import ROLES, add_item, add_part, type_of
 from proxy.wire.responses_stream import ResponsesFrames
 from proxy.wire.segments import SegmentList, as_list, as_object, escape, is_word
@@ -67,8 +68,10 @@ def request_segments(body: Mapping[str, Any]) -> tuple[Segment, ...]:
     _add_input(segments, body.get("input"))
     segments.speak("user", -1)
     for key, value in body.items():
-        if key not in _STRUCTURAL and value is not None and not isinstance(value, bool | int | float):
+        if key not in _STRUCTURAL:
             _add_field(segments, key, value)
+    for key in ("service_tier", "previous_response_id"):
+        segments.add_formed("", key, body.get(key))
     return tuple(segments.found)
 
 
@@ -135,10 +138,10 @@ def _check_message(item: Mapping[str, Any], turn: int) -> None:
 
 def _add_field(segments: SegmentList, key: str, value: object) -> None:
     adder = _FIELDS.get(key)
-    if adder is not None:
+    if adder is None:
+        segments.add_member("", key, "other", value)
+    elif value is not None:
         adder(segments, value, f"/{key}")
-    else:
-        segments.add(f"/{escape(key)}", "other", value)
 
 
 def _add_unless(segments: SegmentList, path: str, value: object, words: frozenset[str]) -> None:
@@ -157,7 +160,7 @@ def _add_text_settings(segments: SegmentList, value: object, path: str) -> None:
         elif name == "verbosity":
             _add_unless(segments, f"{path}/verbosity", child, _EFFORTS)
         else:
-            segments.add(f"{path}/{escape(name)}", "other", child)
+            segments.add_member(path, name, "other", child)
 
 
 def _add_tool_choice(segments: SegmentList, value: object, path: str) -> None:
@@ -166,20 +169,24 @@ def _add_tool_choice(segments: SegmentList, value: object, path: str) -> None:
         _add_unless(segments, path, value, _WORDS)
         return
     for key, child in choice.items():
-        if key != "type" and not (key == "mode" and is_word(child, _WORDS)):
-            segments.add(f"{path}/{escape(key)}", "name", child)
+        if key == "type":
+            segments.add_formed(path, key, child)
+        elif not (key == "mode" and is_word(child, _WORDS)):
+            segments.add_member(path, key, "name", child)
 
 
 def _add_conversation(segments: SegmentList, value: object, path: str) -> None:
     """Add what is more than the id of a conversation."""
     conversation = as_object(value)
     if conversation is None:
-        if not isinstance(value, str):
+        if not (isinstance(value, str) and fits("id", value)):
             segments.add(path, "other", value)
         return
     for key, child in conversation.items():
-        if key != "id" or not isinstance(child, str):
-            segments.add(f"{path}/{escape(key)}", "other", child)
+        if key == "id":
+            segments.add_formed(path, key, child)
+        else:
+            segments.add_member(path, key, "other", child)
 
 
 def _add_prompt(segments: SegmentList, value: object, path: str) -> None:
@@ -191,10 +198,11 @@ def _add_prompt(segments: SegmentList, value: object, path: str) -> None:
     for key, child in prompt.items():
         variables = as_object(child) if key == "variables" else None
         if variables is not None:
+            segments.add_keys(f"{path}/variables", variables)
             for name, filled in variables.items():
                 _add_variable(segments, filled, f"{path}/variables/{escape(name)}")
-        elif key not in ("id", "version") or not isinstance(child, str):
-            segments.add(f"{path}/{escape(key)}", "other", child)
+        elif not (key in ("id", "version") and fits("id", child)):
+            segments.add_member(path, key, "other", child)
 
 
 def _add_variable(segments: SegmentList, value: object, path: str) -> None:
@@ -224,7 +232,8 @@ def _add_reasoning(segments: SegmentList, value: object, path: str) -> None:
         segments.add(path, "other", value)
         return
     for name, child in settings.items():
-        _add_unless(segments, f"{path}/{escape(name)}", child, _WORDS | _EFFORTS)
+        if not is_word(child, _WORDS | _EFFORTS):
+            segments.add_member(path, name, "other", child)
 
 
 def _add_truncation(segments: SegmentList, value: object, path: str) -> None:

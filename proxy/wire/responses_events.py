@@ -15,10 +15,12 @@ import orjson
 
 from proxy.wire.adapter import Chunk, Piece
 from proxy.wire.body import hides_a_key
-from proxy.wire.logprobs import spell_tokens
+from proxy.wire.forms import FORMS, fits
+from proxy.wire.logprobs import entry_texts
+from proxy.wire.names import is_named
 from proxy.wire.responses_items import CALLER_CALLS, add_annotation, add_item, add_part, type_of
 from proxy.wire.responses_reply import finish_of, response_segments
-from proxy.wire.segments import DATA, SegmentList, as_list, as_object, string_leaves
+from proxy.wire.segments import DATA, KEYS, SegmentList, all_keys, as_list, as_object, escape, leaves_by_index, unescape
 from proxy.wire.sse import Frame
 from supervisors.types import Kind, Segment
 
@@ -99,7 +101,7 @@ _NUMBERS: Final = frozenset(
         "partial_image_index",
     }
 )
-_STRUCTURE: Final = frozenset({"type", "item_id", "response_id", "logprobs", "obfuscation"})
+_PLACES: Final = ("item_id", "output_index", "content_index", "summary_index", "command_index")
 _GROWING: Final = frozenset({"text", "reasoning", "refusal", "tool_args", "transcript"})
 
 
@@ -150,16 +152,17 @@ class EventReader:
         value = event.get(text.key)
         pieces: list[Piece] = []
         if not isinstance(value, str):
-            pieces += self._stray_pieces(value, f"{field}~", (text.key,))
+            pieces += _stray_pieces(value, f"{field}~", (text.key,))
         elif value:
             at = (text.key,)
             grown = self._repeat(field, text.kind, value, at) if text.done else self._grow(field, text.kind, value, at)
             pieces.append(grown)
-        spelled = spell_tokens(event.get("logprobs"))
-        if spelled and spelled != value:  # tokens that are not those of the text are a text of their own
-            pieces.append(self._repeat(f"{field}/logprobs", "other", spelled, ()))
+        if event.get("logprobs"):  # tokens that are not those of the text are a text of their own
+            spelled = entry_texts(event["logprobs"], value)
+            pieces += [Piece(f"{field}/logprobs{at}", "other", one, (), alone=True) for at, one in spelled]
         for key, child in _others(event, text.key):
-            pieces += self._other_pieces(event, name, key, child)
+            if key != "logprobs":
+                pieces += self._other_pieces(event, name, key, child)
         ends = self._end([field]) if text.done and not text.waits else ()
         return Chunk(raw, 0, tuple(pieces), None, event, ends=ends)
 
@@ -169,7 +172,11 @@ class EventReader:
         if key == "partial_image_b64" and isinstance(value, str) and value:
             field = f"/output/{event.get('output_index', 0)}/partial_images/{event.get('partial_image_index', 0)}"
             return [self._repeat(field, "media", value, (key,))]
-        return self._stray_pieces(value, f"/events/{name}/{key}", (key,))
+        field = f"/events/{name}{_place_of(event)}/{escape(key)}"
+        pieces = _stray_pieces(value, field, (key,))
+        if not is_named(key, in_reply=True):
+            pieces.append(Piece(f"{field}#key", "other", key, (), alone=True))
+        return pieces
 
     def _read_object(self, raw: bytes, event: dict[str, Any], name: str) -> Chunk:
         holder = _OBJECTS.get(name)
@@ -226,25 +233,32 @@ class EventReader:
 
     def _repeat(self, field: str, kind: Kind, text: str, at: tuple[str | int, ...]) -> Piece:
         """Return a text given as a whole: a repetition, the first text of its field, or a field of its own."""
-        parts = self._texts.get(field)
-        if parts is None:
-            self._texts[field] = [text]
-            return Piece(field, kind, text, at)
-        known = "".join(parts)
-        self._texts[field] = [known]
-        if known == text:
-            return Piece(field, kind, text, at, repeats=True)
-        return self._repeat(f"{field}~", kind, text, at)
-
-    def _stray_pieces(self, value: object, field: str, at: tuple[str | int, ...]) -> list[Piece]:
-        """Return the text of a member nobody knows; events of the same kind grow the same field."""
-        if isinstance(value, str):
-            return [self._grow(field, "other", value, at)] if value else []
-        return [self._grow(path, "other", text, ()) for path, text in string_leaves(value, field)]
+        while (parts := self._texts.get(field)) is not None:
+            known = "".join(parts)
+            self._texts[field] = [known]
+            if known == text:
+                return Piece(field, kind, text, at, repeats=True)
+            field = f"{field}~"
+        self._texts[field] = [text]
+        return Piece(field, kind, text, at)
 
     def _end(self, fields: list[str]) -> tuple[str, ...]:
         self._ended.update(fields)
         return tuple(fields)
+
+
+def _stray_pieces(value: object, field: str, at: tuple[str | int, ...]) -> list[Piece]:
+    """Return the text of a member nobody knows: joined to that of events of the same kind and place, and alone."""
+    if isinstance(value, str):
+        return [Piece(field, "other", value, at, alone=True)] if value else []
+    found = [Piece(path, "other", text, (), alone=True) for path, text, _ in leaves_by_index(value, field)]
+    keys = [key for key in all_keys(value) if not is_named(key, in_reply=True)]
+    return [*found, Piece(field + KEYS, "other", "\n".join(keys), (), alone=True)] if keys else found
+
+
+def _place_of(event: Mapping[str, Any]) -> str:
+    """Return a pointer's middle that says which item and part an event is about."""
+    return "".join([f"/{key}={escape(str(event[key]))}" for key in _PLACES if isinstance(event.get(key), str | int)])
 
 
 def _others(event: Mapping[str, Any], read: str | None) -> Iterator[tuple[str, Any]]:
@@ -258,7 +272,7 @@ def _others(event: Mapping[str, Any], read: str | None) -> Iterator[tuple[str, A
             if not isinstance(value, int):
                 msg = f"{key} of an event is {type(value).__name__}, not a number"
                 raise ValueError(msg)
-        elif key not in _STRUCTURE and key != read:
+        elif key not in ("type", read) and not (key in FORMS and fits(key, value)):
             yield key, value
 
 
@@ -291,7 +305,7 @@ def _complete(name: str, value: Mapping[str, Any], pieces: list[Piece]) -> list[
 
 def _walk(value: object, pointer: str) -> tuple[tuple[str | int, ...], object]:
     """Follow a pointer and return its keys and the leaf, None where it leads nowhere."""
-    return _follow(value, iter([token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]))
+    return _follow(value, iter([unescape(token) for token in pointer.split("/")[1:]]))
 
 
 def _follow(value: object, tokens: Iterator[str]) -> tuple[tuple[str | int, ...], object]:

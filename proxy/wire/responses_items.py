@@ -11,7 +11,8 @@ from typing import Any, Final, Literal, cast
 
 from proxy.wire.chat_message import add_audio
 from proxy.wire.definitions import add_definitions
-from proxy.wire.logprobs import spell_tokens
+from proxy.wire.forms import fits
+from proxy.wire.logprobs import entry_texts
 from proxy.wire.segments import SegmentList, as_list, as_object, decode_base64, escape, is_word
 from supervisors.types import Kind, Role
 
@@ -129,15 +130,16 @@ def add_item(segments: SegmentList, item: Mapping[str, Any], path: str) -> None:
     segments.speak(_role_of(kind, item), segments.turn)
     fields = _ITEMS[kind]
     for key, value in item.items():
-        if value is None or key == "type" or (key in IDS and isinstance(value, str)) or _is_word(key, value):
+        if key == "type" or _is_word(key, value):
             continue
-        if kind == "message" and key == "role":
-            continue
-        at = f"{path}/{escape(key)}"
-        if key == "caller":
-            _add_object(segments, value, at, "other")
+        if key in IDS or (kind == "message" and key == "role"):
+            segments.add_formed(path, key, value)
+        elif key == "caller":
+            _add_object(segments, value, f"{path}/caller", "other")
+        elif key in fields:
+            _add_field(segments, value, f"{path}/{escape(key)}", fields[key])
         else:
-            _add_field(segments, value, at, fields.get(key, "other"))
+            segments.add_member(path, key, "other", value)
 
 
 def _role_of(kind: str, item: Mapping[str, Any]) -> Role:
@@ -188,21 +190,19 @@ def add_part(segments: SegmentList, part: Mapping[str, Any], path: str, kind: Ki
     """
     text: Kind = "reasoning" if is_word(part.get("type"), _THOUGHTS) else kind
     for key, value in part.items():
-        if (key == "type" and is_word(value, _PART_TYPES)) or (key == "file_id" and isinstance(value, str)):
+        if (key == "type" and is_word(value, _PART_TYPES)) or (key == "file_id" and fits(key, value)):
             continue
         if _is_word(key, value):
             continue
         if key == "logprobs" and segments.choice is not None:
-            _add_tokens(segments, spell_tokens(value), part.get("text"), f"{path}/logprobs")
+            for at, spelled in entry_texts(value, part.get("text")):
+                segments.add(f"{path}/logprobs{at}", "other", spelled)
             continue
-        how = text if key == "text" else _PART_FIELDS.get(key, "other")
-        _add_field(segments, value, f"{path}/{escape(key)}", how)
-
-
-def _add_tokens(segments: SegmentList, spelled: str, text: object, path: str) -> None:
-    """Add what log-probabilities spell, unless it is the text beside them: that is masked with the text (W-09)."""
-    if spelled != text:
-        segments.add(path, "other", spelled)
+        how = text if key == "text" else _PART_FIELDS.get(key)
+        if how is None:
+            segments.add_member(path, key, "other", value)
+        else:
+            _add_field(segments, value, f"{path}/{key}", how)
 
 
 _PART_TYPES: Final = frozenset(
@@ -259,8 +259,10 @@ def _add_object(segments: SegmentList, value: object, path: str, kind: Kind) -> 
         segments.add(path, kind, value)
         return
     for key, child in obj.items():
-        if not ((key == "type" or key in IDS) and isinstance(child, str)):
-            segments.add(f"{path}/{escape(key)}", kind, child)
+        if key == "type" or key in IDS:
+            segments.add_formed(path, key, child)
+        else:
+            segments.add_member(path, key, kind, child)
 
 
 def _add_text_parts(segments: SegmentList, value: object, path: str) -> None:

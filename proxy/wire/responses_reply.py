@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from proxy.wire.adapter import Head, Notice
+from proxy.wire.forms import FORMS, formed, is_usage
 from proxy.wire.logprobs import keep_outside
+from proxy.wire.names import OF_REPLIES
 from proxy.wire.responses_items import add_item
-from proxy.wire.segments import SegmentList, as_list, as_object, escape, string_leaves
-from supervisors.types import Kind, Role, Segment, Span
+from proxy.wire.segments import SegmentList, all_keys, as_list, as_object, escape, string_leaves
+from supervisors.types import Role, Segment, Span
 
 STRUCTURE: Final = frozenset(
     {
@@ -90,27 +92,40 @@ def reply_segments(reply: Mapping[str, Any], turn: int, body: Mapping[str, Any])
 def response_segments(response: Mapping[str, Any], turn: int, body: Mapping[str, Any]) -> tuple[Segment, ...]:
     """Return the segments of a response object, finished or not."""
     segments = SegmentList("assistant", turn, 0)
-    for index, value in enumerate(as_list(response.get("output")) or []):
-        item = as_object(value)
-        if item is None:
-            segments.add(f"/output/{index}", "other", value)
-        else:
-            add_item(segments, item, f"/output/{index}")
+    _add_output(segments, response.get("output"))
     for key, value in response.items():
-        if key not in STRUCTURE and value is not None and not isinstance(value, bool | int | float):
+        if key in FORMS:
+            segments.add_formed("", key, value)
+        elif key == "usage":
+            if not is_usage(value):
+                segments.add("/usage", "other", value)
+        elif key != "output" and (value is not None or key not in OF_REPLIES):
             _add_member(segments, key, value, body.get(key))
     return tuple(segments.found)
+
+
+def _add_output(segments: SegmentList, value: object) -> None:
+    items = as_list(value)
+    if items is None:
+        segments.add("/output", "other", value)
+    for index, child in enumerate(items or []):
+        item = as_object(child)
+        if item is None:
+            segments.add(f"/output/{index}", "other", child)
+        else:
+            add_item(segments, item, f"/output/{index}")
 
 
 def _add_member(segments: SegmentList, key: str, value: object, asked: object) -> None:
     """Add the leaves of a member beside the output, unless the caller sent them or they are documented words."""
     known = {text for _, text in string_leaves(asked, "")}
     role: Role = "system" if key == "instructions" else "assistant"
-    kind: Kind = "tool_def" if key in ("tools", "text", "tool_choice") else "other"
     segments.speak(role, segments.turn)
     for path, text in string_leaves(value, f"/{escape(key)}"):
         if text not in known and text not in _PLAIN_WORDS:
-            segments.add(path, kind, text)
+            segments.add(path, "other", text)
+    asked_keys = set(all_keys(asked))
+    segments.add_keys(f"/{escape(key)}", [name for name in (key, *all_keys(value)) if name not in asked_keys])
 
 
 def finish_of(response: Mapping[str, Any]) -> str:
@@ -134,7 +149,7 @@ def repeat_request(body: Mapping[str, Any]) -> dict[str, Any]:
 
 def message_id(response_id: object) -> str:
     """Return the id of a message that the proxy writes into a response."""
-    return f"msg_{str(response_id).removeprefix('resp_')}"
+    return f"msg_{str(response_id or 0).removeprefix('resp_')}"
 
 
 def notice_parts(notice: Notice) -> list[dict[str, Any]]:
@@ -165,8 +180,8 @@ def without_texts(response: Mapping[str, Any], repeated: Mapping[str, Any]) -> d
     """
     kept = {
         key: value
-        for key, value in response.items()
-        if key in STRUCTURE or key in repeated or value is None or isinstance(value, bool | int | float)
+        for key, value in formed(response).items()
+        if key in STRUCTURE or key in repeated or (key in OF_REPLIES and not isinstance(value, str | list | dict))
     }
     return {**kept, **repeated}
 
@@ -181,8 +196,8 @@ def block_choices(reply: dict[str, Any], blocked: Sequence[int], notice: Notice)
     """Replace the output by the notice, in place; nothing of the model's items stays."""
     if not blocked:
         return
-    message = notice_message(reply.get("id"), notice_parts(notice))
-    shown = incomplete(without_texts(reply, notice.members), [message])
+    kept = without_texts(reply, notice.members)
+    shown = incomplete(kept, [notice_message(kept.get("id"), notice_parts(notice))])
     reply.clear()
     reply.update(shown)
 
@@ -197,7 +212,9 @@ def mask_logprobs(reply: dict[str, Any], choice: int, spans: Sequence[Span]) -> 
     """Drop the entries of every token that overlaps a redacted span of its part; they spell the secret (W-09)."""
     for path, part in _parts_of(reply):
         found = [(span.start, span.end) for span in spans if span.path == f"{path}/text"]
-        if found and part.get("logprobs") is not None:
+        if any(span.path.startswith(f"{path}/logprobs") for span in spans):
+            part["logprobs"] = []
+        elif found and part.get("logprobs") is not None:
             part["logprobs"] = keep_outside(as_list(part["logprobs"]) or [], found)
 
 

@@ -86,7 +86,7 @@ class ResponsesFrames:
         """Return the events of the notice, in the message that is open or in one of its own."""
         events: list[Event] = []
         if message is None:
-            item = notice_message(self._blank()["id"], [])
+            item = notice_message(self._blank().get("id"), [])
             message, begun = self._sent.begin({**item, "status": "in_progress"})
             events.append(begun)
         parts = notice_parts(notice)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import codecs
+import re
 from collections.abc import Collection, Iterable, Iterator
 from hashlib import sha256
 from typing import Any, cast
@@ -12,6 +13,8 @@ from urllib.parse import unquote_to_bytes
 
 import orjson
 
+from proxy.wire.forms import fits
+from proxy.wire.names import is_named
 from supervisors.types import Kind, Media, Role, Segment
 
 _TEXT_MIMES = frozenset({"application/json", "application/xml", "application/csv"})
@@ -19,13 +22,21 @@ _CHARSETS = frozenset(
     {"utf-8", "ascii", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "iso8859-1", "iso8859-15", "cp1252"}
 )
 """Encodings read here, by Python's names; text in any other is media, which nobody takes for safe."""
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+KEYS = "#keys"
+"""Suffix of the path of names: keys of what stands there, in a segment that cannot be redacted."""
 DATA = "#data"
 """Suffix of the path of text decoded from a data URL: offsets in it are no offsets in the URL."""
 
 
 def escape(key: str) -> str:
-    """Return one JSON Pointer token (RFC 6901)."""
-    return key.replace("~", "~0").replace("/", "~1")
+    """Return one JSON Pointer token (RFC 6901); ``#``, which stands before a pointer into a text here, is ``~2``."""
+    return key.replace("~", "~0").replace("/", "~1").replace("#", "~2")
+
+
+def unescape(token: str) -> str:
+    """Return the key of a token that `escape` made."""
+    return token.replace("~2", "#").replace("~1", "/").replace("~0", "~")
 
 
 def string_leaves(value: object, path: str) -> Iterator[tuple[str, str]]:
@@ -39,6 +50,27 @@ def string_leaves(value: object, path: str) -> Iterator[tuple[str, str]]:
     elif isinstance(value, list):
         for index, child in enumerate(cast("list[object]", value)):
             yield from string_leaves(child, f"{path}/{index}")
+
+
+def leaves_by_index(value: object, path: str, *, counted: bool = False) -> Iterator[tuple[str, str, bool]]:
+    """Yield (pointer, text, counted) of every non-empty string leaf of part of a stream.
+
+    An element that gives itself an `index` is known by it in every frame; only then does `counted` say that the
+    texts of several frames at one pointer belong together. Any other stands where it stands in its frame.
+    """
+    if isinstance(value, str):
+        if value:
+            yield path, value, counted
+    elif isinstance(value, dict):
+        for key, child in cast("dict[str, object]", value).items():
+            yield from leaves_by_index(child, f"{path}/{escape(key)}", counted=counted)
+    elif isinstance(value, list):
+        for position, child in enumerate(cast("list[object]", value)):
+            index = (as_object(child) or {}).get("index")
+            if isinstance(index, int):
+                yield from leaves_by_index(child, f"{path}/{index}", counted=True)
+            else:
+                yield from leaves_by_index(child, f"{path}/{position}~")
 
 
 def all_keys(value: object) -> Iterator[str]:
@@ -88,9 +120,29 @@ class SegmentList:
             self.add_leaves(path, kind, text)
 
     def add_leaves(self, path: str, kind: Kind, value: object) -> None:
-        """Add every string leaf below `path`."""
+        """Add every string leaf below `path`, and the keys there that no document defines."""
+        self.add_keys(path, all_keys(value))
         for leaf_path, text in string_leaves(value, path):
             self.found.append(Segment(leaf_path, self.role, kind, text, self.turn, self.choice))
+
+    def add_member(self, path: str, key: str, kind: Kind, value: object) -> None:
+        """Add a member of the object at `path`, and its name unless a document defines it."""
+        at = f"{path}/{escape(key)}"
+        if not is_named(key, in_reply=self.choice is not None):
+            self.found.append(Segment(f"{at}#key", self.role, "other", key, self.turn, self.choice))
+        self.add(at, kind, value)
+
+    def add_formed(self, path: str, key: str, value: object) -> None:
+        """Add a member that holds no text, such as an id, if it has another form than it should."""
+        if not fits(key, value):
+            self.add(f"{path}/{escape(key)}", "other", value)
+
+    def add_keys(self, path: str, keys: Iterable[str]) -> None:
+        """Add names, those that no document defines, as one segment."""
+        in_reply = self.choice is not None
+        own = [key for key in keys if not is_named(key, in_reply=in_reply)]
+        if own:
+            self.found.append(Segment(path + KEYS, self.role, "other", "\n".join(own), self.turn, self.choice))
 
     def add_url(self, path: str, url: object) -> None:
         """Add a link as kind ``url``; a data URL as decoded text (G-02) or as media."""
@@ -110,21 +162,36 @@ class SegmentList:
         self.found.append(Segment(path, self.role, "media", "", self.turn, self.choice, media))
 
     def add_arguments(self, path: str, text: object) -> None:
-        """Add the arguments of a tool call: the JSON text as sent, and each string inside that hides an escape.
+        """Add the arguments of a tool call: the JSON text as sent, and what each string inside with an escape says.
 
         Arguments that are no text go in leaf by leaf, and their keys as one segment that cannot be redacted.
         """
-        self.add(path, "tool_args", text)
         if not isinstance(text, str):
+            for leaf_path, leaf in string_leaves(text, path):
+                self.add(leaf_path, "tool_args", leaf)
             self.add(path, "tool_args", "\n".join(all_keys(text)))
-        if isinstance(text, str) and "\\" in text:
-            try:
-                parsed: object = orjson.loads(text)
-            except orjson.JSONDecodeError:
-                return
-            for inner, leaf in string_leaves(parsed, ""):
-                if leaf not in text:
-                    self.add(f"{path}#{inner}", "tool_args", leaf)
+            return
+        self.add(path, "tool_args", text)
+        if "\\" in text:
+            self._add_escaped(path, text)
+
+    def _add_escaped(self, path: str, text: str) -> None:
+        """Add what the strings of a JSON text say that are written with an escape, keys as one segment of names."""
+        parsed = _parse(text)
+        read = [_parse(written) for written in _STRING.findall(text) if "\\" in written]
+        hidden = {decoded for decoded in read if isinstance(decoded, str)}
+        leaves = [(inner, leaf) for inner, leaf in string_leaves(parsed, "") if leaf in hidden]
+        for inner, leaf in leaves:
+            self.add(f"{path}#{inner}", "tool_args", leaf)
+        rest = hidden.difference([leaf for _, leaf in leaves])  # keys, values of keys given twice, text that is no JSON
+        self.add(path + KEYS, "tool_args", "\n".join(sorted(rest)))
+
+
+def _parse(text: str) -> object:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
 
 
 def next_turn(segments: Iterable[Segment]) -> int:

@@ -21,7 +21,48 @@ from supervisors.errors import ConfigError
     ],
 )
 def test_hints_of_the_upstream_reach_the_caller(name: str) -> None:
-    assert to_caller(((name, "7"),)) == ((name, "7"),)
+    value = "true" if name == "x-should-retry" else "7"
+    assert to_caller(((name, value),)) == ((name, value),)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("x-ratelimit-limit-requests", "60"),
+        ("x-ratelimit-remaining-tokens", "149984"),
+        ("x-ratelimit-reset-requests", "1s"),
+        ("x-ratelimit-reset-tokens", "6m0s"),
+        ("x-ratelimit-reset-tokens", "7.66s"),
+        ("x-ratelimit-remaining-tokens-usage-based", "12"),
+        ("x-ratelimit-limit-tokens-minute", "4000"),
+        ("x-ratelimit-limit", "100, 100;w=60"),
+        ("anthropic-ratelimit-requests-reset", "2026-01-01T00:00:00Z"),
+        ("anthropic-ratelimit-input-tokens-remaining", "0"),
+        ("anthropic-ratelimit-unified-5h-reset", "1767225600"),
+        ("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT"),
+        ("openai-version", "2020-10-01"),
+    ],
+)
+def test_every_documented_form_of_a_hint_passes(name: str, value: str) -> None:  # G-01
+    assert to_caller(((name, value),)) == ((name, value),)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("retry-after", "violet umbrella"),
+        ("retry-after", "violet-umbrella"),
+        ("openai-processing-ms", "violet"),
+        ("openai-version", "violet"),
+        ("x-should-retry", "violet"),
+        ("x-ratelimit-remaining-tokens", "violet umbrella"),
+        ("x-ratelimit-violet-umbrella", "1"),
+        ("anthropic-ratelimit-requests-reset", "2026-01-01Tviolet"),
+        ("content-type", "x" * 201),
+    ],
+)
+def test_no_words_stand_in_a_hint(name: str, value: str) -> None:  # G-06
+    assert to_caller(((name, value),)) == ()
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_a_frame_with_a_key_given_twice_is_no_frame() -> None:  # W-02
         ({"content": [{"token": "o"}, {"token": "k"}]}, ["ok"]),
         ({"content": [{"token": "violet "}, {"token": "umbrella"}]}, ["ok", "violet umbrella"]),
         ({"refusal": [{"token": "violet umbrella"}]}, ["ok", "violet umbrella"]),
-        ({"zz": "violet umbrella"}, ["ok", "violet umbrella"]),
+        ({"zz": "violet umbrella"}, ["ok", "zz", "violet umbrella"]),
         ("violet umbrella", ["ok", "violet umbrella"]),
         (None, ["ok"]),
     ],

@@ -226,7 +226,7 @@ def body_of(*items: object, **fields: Any) -> dict[str, Any]:
         ({"type": "reasoning", "summary": [], "encrypted_content": CANARY}, ["assistant opaque"]),
         ({"type": "mcp_list_tools", "tools": [{"name": CANARY}]}, ["assistant tool_def"]),
         ({"type": "web_search_call", "action": {"type": "search", "query": CANARY}}, ["assistant tool_args"]),
-        ({"type": "of_the_future", "deep": [{"er": CANARY}]}, ["user other", "user other"]),
+        ({"type": "of_the_future", "deep": [{"er": CANARY}]}, ["user other"] * 3),
         ({"type": "message", "role": "user", "content": [{"type": "input_image", "image_url": CANARY}]}, ["user url"]),
     ],
 )
@@ -268,6 +268,7 @@ def test_a_request_without_input_is_judged_by_what_it_has() -> None:  # W-20
     variables = {"city": CANARY, "photo": {"type": "input_image", "image_url": "https://host.example/x"}}
     found = RESPONSES.request_segments({"prompt": {"id": "p", "version": "2", "variables": variables}})
     assert [(segment.kind, segment.path) for segment in found] == [
+        ("other", "/prompt/variables#keys"),
         ("text", "/prompt/variables/city"),
         ("url", "/prompt/variables/photo/image_url"),
     ]

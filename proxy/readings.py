@@ -1,0 +1,103 @@
+"""The texts of one pass over a stream: each field as its deltas join, and as a reader sees it who joins none. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from proxy.frontier import Field
+from proxy.literals import masks_strings
+from proxy.passes import Group, Pass
+from proxy.redact import Mark, RedactionImpossible, mask_arguments, mask_json
+from proxy.wire.segments import SegmentList
+from supervisors.types import Media, Segment, Supervisor
+
+
+def mask_held(grown: Field | None, name: str, found: Mapping[str, Sequence[Mark]], *, as_json: bool) -> str | None:
+    """Return the text a redaction makes of a held field, or None where its pieces can be masked one by one.
+
+    Args:
+        grown: the field, None if there is none at the path of the marks.
+        name: of the field.
+        found: its marks, and those of strings inside it by their pointers.
+        as_json: the caller parses text as JSON.
+
+    Raises:
+        RedactionImpossible: the text has no place where it can be rewritten, or would not be valid any more (G-37).
+    """
+    if grown is None or grown.fixed:
+        msg = "the text cannot be rewritten"
+        raise RedactionImpossible(msg)
+    marks = found.get("", ())
+    if any(found):
+        if grown.kind != "tool_args" or grown.released:
+            msg = "only arguments that are held as a whole have strings inside"
+            raise RedactionImpossible(msg)
+        return mask_json(grown.text, found)
+    if name.endswith("/arguments"):
+        mask_arguments(grown.text, marks)
+    elif as_json and grown.kind == "text" and not masks_strings(grown.text, marks):
+        msg = "the redaction touches more than the inside of one string"
+        raise RedactionImpossible(msg)
+    return None
+
+
+class Readings:
+    """Collect the segments of one pass.
+
+    A text that no document calls a delta is judged in both readings: joined to its neighbours, and alone (G-06).
+
+    Args:
+        turn: turn number of the reply.
+        choice: choice index.
+        every: read every repetition of a text that stands alone, because a redaction must reach each of them.
+    """
+
+    __slots__ = ("_choice", "_ended", "_every", "_places", "_segments", "_turn")
+
+    def __init__(self, turn: int, choice: int, *, every: bool) -> None:
+        self._turn = turn
+        self._choice = choice
+        self._every = every
+        self._segments: list[Segment] = []
+        self._places: dict[str, tuple[str, int]] = {}
+        self._ended: set[str] = set()
+
+    def add(self, path: str, grown: Field, start: int, end: int) -> None:
+        """Add part of a field.
+
+        Args:
+            path: pointer of the field in the whole reply.
+            grown: the field.
+            start: first character.
+            end: one past the last character.
+        """
+        if grown.kind == "media":
+            media = Media("audio/unknown", grown.length, "")
+            self._segments.append(Segment(path, "assistant", "media", "", self._turn, self._choice, media))
+            return
+        self._add_text(path, (path, start), grown, grown.text[start:end])
+        if grown.ended and end == grown.length:
+            self._ended.add(path)
+        seen: set[str] = set()
+        for begin, stop in grown.stretches(start, end):
+            text = grown.text[begin:stop]
+            if self._every or text not in seen:
+                seen.add(text)
+                alias = f"{path}~{begin}"
+                self._add_text(alias, (path, begin), grown, text)
+                if stop in grown.cuts or grown.ended:
+                    self._ended.add(alias)
+
+    def _add_text(self, path: str, place: tuple[str, int], grown: Field, text: str) -> None:
+        found = SegmentList("assistant", self._turn, self._choice)
+        if grown.kind == "tool_args" and not (place[0] == path and place[1]):
+            found.add_arguments(path, text)
+        else:
+            found.add(path, grown.kind, text)
+        self._segments += found.found
+        if place != (path, 0):
+            self._places[path] = place
+
+    def ask(self, group: Group, named: Sequence[tuple[str, Supervisor]], *, complete: bool) -> Pass:
+        """Return the question to this group."""
+        return Pass(group, tuple(named), tuple(self._segments), self._places, complete, frozenset(self._ended))

@@ -1,0 +1,191 @@
+"""The texts of one frame of a family that streams `choices`: deltas, and whatever else in it is text. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, cast
+
+from proxy.wire.adapter import Piece
+from proxy.wire.forms import FORMS, fits, is_usage
+from proxy.wire.logprobs import token_texts
+from proxy.wire.names import is_named
+from proxy.wire.segments import KEYS, all_keys, as_list, as_object, escape, leaves_by_index
+from supervisors.types import Kind
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "content": "text",
+    "refusal": "refusal",
+    "reasoning_content": "reasoning",
+    "reasoning": "reasoning",
+    "thinking": "reasoning",
+}
+"""What the texts of a chat delta are."""
+LOGPROBS: Final = "logprobs"
+"""Address of text that leaves with a frame's log-probabilities, and goes with them when the frame is rewritten."""
+
+_PARTS: Final = frozenset({*KINDS, "reasoning_details"})
+_DELTAS: Final = ("/text", "/thinking", "/summary")
+"""Ends of the pointers of texts that come in deltas although they stand in a part: some servers stream parts."""
+CHOICE_STRUCTURE: Final = frozenset({"index", "finish_reason", "logprobs", "delta"})
+"""Members of a choice of a stream that hold no text but that of the delta and of tokens."""
+_CALL_STRUCTURE: Final = frozenset({"index", "id", "type"})
+
+_SEVERITIES: Final = frozenset({"safe", "low", "medium", "high"})
+"""What content filters report with every frame: text that ends nowhere would hold up the stream."""
+
+At = tuple[str | int, ...]
+
+
+def delta_pieces(value: object) -> list[Piece]:
+    """Return the texts of a delta."""
+    delta = as_object(value)
+    if delta is None:
+        return leaf_pieces(value, "/message", ("delta",), "other")
+    pieces: list[Piece] = []
+    for key, child in delta.items():
+        kind = KINDS.get(key)
+        if kind is not None and isinstance(child, str):
+            if child:
+                pieces.append(Piece(f"/message/{key}", kind, child, ("delta", key)))
+        elif key == "role":
+            pieces += [] if fits(key, child) else leaf_pieces(child, "/message/role", ("delta", key), "other")
+        elif child is not None or not is_named(key, in_reply=True):
+            pieces += _odd_pieces(key, child)
+    return pieces
+
+
+def choice_pieces(choice: Mapping[str, Any]) -> list[Piece]:
+    """Return the text of a choice beside its delta."""
+    pieces: list[Piece] = []
+    for key, child in choice.items():
+        if key not in CHOICE_STRUCTURE:
+            pieces += member_pieces(key, child, "/choice", (key,), "other")
+        elif key == "finish_reason" and child is not None and not fits(key, child):
+            pieces += leaf_pieces(child, "/choice/finish_reason", (key,), "other")
+    return pieces
+
+
+def token_pieces(logprobs: object, said: Mapping[str, object]) -> list[Piece]:
+    """Return what log-probabilities spell beyond the frame's own text."""
+    return [
+        Piece(f"/{LOGPROBS}{at}", "other", text, (LOGPROBS,), alone=True) for at, text in token_texts(logprobs, said)
+    ]
+
+
+def _odd_pieces(key: str, value: object) -> list[Piece]:
+    match key:
+        case "tool_calls":
+            calls = as_list(value)
+            if calls is None:
+                return leaf_pieces(value, "/message/tool_calls", (), "other")
+            return [piece for position, call in enumerate(calls) for piece in _call_pieces(call, position)]
+        case "function_call" if isinstance(value, dict):
+            called = cast("dict[str, Any]", value)
+            return list(_called_pieces(called, "/message/function_call", ("delta", "function_call")))
+        case "audio" if isinstance(value, dict):
+            return _audio_pieces(cast("dict[str, Any]", value))
+        case _:
+            kind: Kind = KINDS.get(key, "annotation" if key == "annotations" else "other")
+            return member_pieces(key, value, "/message", ("delta", key), kind)
+
+
+def _call_pieces(value: object, position: int) -> list[Piece]:
+    call = as_object(value)
+    at: At = ("delta", "tool_calls", position)
+    if call is None:
+        return leaf_pieces(value, f"/message/tool_calls/{position}~", at, "other")
+    index = call.get("index")
+    path = f"/message/tool_calls/{index if isinstance(index, int) else f'{position}~'}"
+    begins = isinstance(call.get("id"), str)
+    found: list[Piece] = []
+    for key, child in call.items():
+        called = as_object(child)
+        if key in ("function", "custom") and called is not None:
+            found += _called_pieces(called, f"{path}/{key}", (*at, key), begins=begins)
+        elif not (key in _CALL_STRUCTURE and fits(key, child)):
+            found += member_pieces(key, child, path, (*at, key), "other")
+    return found
+
+
+def _called_pieces(called: Mapping[str, Any], path: str, at: At, *, begins: bool = False) -> Iterator[Piece]:
+    """Yield the text of a called function; only arguments grow, and where a call `begins` they may be whole."""
+    for key, child in called.items():
+        kind: Kind = "name" if key == "name" else "tool_args" if key in ("arguments", "input") else "other"
+        if kind == "tool_args" and isinstance(child, str):
+            yield from [Piece(f"{path}/{key}", kind, child, (*at, key), alone=begins)] if child else []
+        elif kind == "tool_args":
+            yield from leaf_pieces(child, f"{path}/{key}", (*at, key), kind)
+            yield from _key_pieces(f"{path}/{key}", all_keys(child), every=True)
+        else:
+            yield from member_pieces(key, child, path, (*at, key), kind)
+
+
+def _audio_pieces(audio: Mapping[str, Any]) -> list[Piece]:
+    found: list[Piece] = []
+    path = "/message/audio"
+    for key, child in audio.items():
+        if key == "transcript" and isinstance(child, str):
+            found += [Piece(f"{path}/transcript", "transcript", child, ("delta", "audio", key))] if child else []
+        elif key == "data" and isinstance(child, str) and child:
+            found.append(Piece(f"{path}/data", "media", child, ("delta", "audio", key)))
+        elif not (key in ("id", "expires_at") and fits(key, child)):
+            found += member_pieces(key, child, path, ("delta", "audio", key), "other")
+    return found
+
+
+def top_pieces(body: Mapping[str, Any]) -> list[Piece]:
+    """Return the text of a frame that stands beside its choices."""
+    found: list[Piece] = []
+    for key, child in body.items():
+        if key in FORMS:
+            if not fits(key, child):
+                found += leaf_pieces(child, f"/top/{key}", ("", key), "other")
+        elif key != "choices" and not (key == "usage" and is_usage(child)):
+            found += member_pieces(key, child, "/top", ("", key), "other")
+    return found
+
+
+def member_pieces(key: str, value: object, path: str, at: At, kind: Kind) -> list[Piece]:
+    """Return the text of a member that nobody here reads, and its name unless a document defines it.
+
+    Args:
+        key: its name.
+        value: its value.
+        path: pointer of the object it stands in.
+        at: keys from the choice to the value.
+        kind: what its text is.
+    """
+    field = f"{path}/{escape(key)}"
+    pieces = leaf_pieces(value, field, at, kind, grows=key in _PARTS)
+    if not is_named(key, in_reply=True):
+        pieces.append(Piece(f"{field}#key", "other", key, (), alone=True))
+    return pieces
+
+
+def leaf_pieces(value: object, path: str, at: At, kind: Kind, *, grows: bool = False) -> list[Piece]:
+    """Return the text below a member that is no delta, so that it is read both joined to other frames' and alone.
+
+    Text deep inside an unknown shape has no address and cannot be rewritten.
+
+    Args:
+        value: the member's.
+        path: pointer of the field.
+        at: keys from the choice to the value.
+        kind: what its text is.
+        grows: the texts of its parts are deltas all the same, where the parts are numbered or follow one another.
+    """
+    if isinstance(value, str):
+        return [Piece(path, kind, value, at, alone=True)] if value else []
+    if not isinstance(value, dict | list):
+        return []
+    found = [
+        Piece(leaf, kind, text, (), alone=not (grows and leaf.endswith(_DELTAS) and (counted or at[-1] == "content")))
+        for leaf, text, counted in leaves_by_index(cast("object", value), path)
+        if not (text in _SEVERITIES and leaf.endswith("/severity"))
+    ]
+    return [*found, *_key_pieces(path, all_keys(cast("object", value)))]
+
+
+def _key_pieces(path: str, keys: Iterable[str], *, every: bool = False) -> list[Piece]:
+    own = [key for key in keys if every or not is_named(key, in_reply=True)]
+    return [Piece(path + KEYS, "other", "\n".join(own), (), alone=True)] if own else []

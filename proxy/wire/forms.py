@@ -1,0 +1,114 @@
+"""The form of members that hold no text: ids, words, model names, counts; a value of another form is text (G-01). Pure.
+
+A form admits what vendors really send and no sentence: no white space, ASCII, of limited length. A value outside its
+form is not refused; it is judged as kind ``other``, like any string that nobody knows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final, cast
+
+from proxy.wire.names import OF_USAGE
+
+_ID: Final = re.compile(r"[A-Za-z0-9._:/+=@|-]{0,128}")
+_WORD: Final = re.compile(r"[A-Za-z0-9_.:-]{0,48}")
+_MODEL: Final = re.compile(r"[A-Za-z0-9_.:/@+=~\[\]-]{0,128}")
+_NUMBER: Final = re.compile(r"-?[0-9]{0,20}(\.[0-9]{1,12})?")
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/=_-]*")
+_PADDING: Final = re.compile(r"[A-Za-z0-9+/=_-]{0,64}")
+_ROLE: Final = re.compile("assistant|user|system|developer|tool|function|model|critic|discriminator|")
+
+FORMS: Final[Mapping[str, re.Pattern[str]]] = {
+    **dict.fromkeys(("id", "tool_call_id", "call_id", "item_id", "file_id", "container_id", "caller_id"), _ID),
+    **dict.fromkeys(("approval_request_id", "response_id", "created_by", "request_id", "tool_use_id"), _ID),
+    **dict.fromkeys(("previous_response_id", "system_fingerprint"), _ID),
+    **dict.fromkeys(("object", "type", "finish_reason", "stop_reason", "status", "service_tier"), _WORD),
+    **dict.fromkeys(("created", "created_at", "completed_at", "expires_at", "index"), _NUMBER),
+    "model": _MODEL,
+    "role": _ROLE,
+    "obfuscation": _PADDING,
+    "signature": _BASE64,
+}
+"""The form of each structural member, by its name."""
+_TIMES: Final = re.compile(r"[0-9TZ:.+-]{0,40}")
+
+
+_LONGEST_KEPT: Final = 128
+_NUMBERS: Final = (int, float)
+
+
+@lru_cache(4096)
+def _fits(key: str, value: str) -> bool:
+    form = FORMS[key]
+    return form.fullmatch(value) is not None or (form is _NUMBER and _TIMES.fullmatch(value) is not None)
+
+
+def fits(key: str, value: object) -> bool:
+    """Say whether a structural member has its form; numbers and null have any.
+
+    Args:
+        key: one of `FORMS`.
+        value: of the member.
+    """
+    if isinstance(value, str):
+        return _fits(key, value) if len(value) <= _LONGEST_KEPT else FORMS[key].fullmatch(value) is not None
+    return value is None or isinstance(value, _NUMBERS)
+
+
+def is_usage(value: object) -> bool:
+    """Say whether a report of usage holds nothing but documented names, numbers and words."""
+    if isinstance(value, dict):
+        if not OF_USAGE.issuperset(value):  # pyright: ignore[reportUnknownArgumentType] # JSON
+            return False
+        for child in cast("dict[str, object]", value).values():
+            if child.__class__ is not int and not is_usage(child):
+                return False
+        return True
+    if isinstance(value, list):
+        return all(is_usage(child) for child in cast("list[object]", value))
+    return fits("status", value)
+
+
+def is_plain(body: Mapping[str, Any]) -> bool:
+    """Say whether all that stands beside the choices of a reply or frame is documented and has its form.
+
+    It nearly always is, and this is shorter than asking `fits` and `is_usage` of the members one by one.
+    """
+    if not _PLAIN.issuperset(body):
+        return False
+    get = body.get
+    try:
+        if not _are_formed(
+            get("id"), get("object"), get("created"), get("model"), get("system_fingerprint"), get("service_tier")
+        ):
+            return False
+    except TypeError:  # no text and no number: it cannot be hashed
+        return False
+    usage = get("usage")
+    if usage is not None and not is_usage(usage):
+        return False
+    return "obfuscation" not in body or fits("obfuscation", body["obfuscation"])
+
+
+@lru_cache(256)
+def _are_formed(*values: object) -> bool:
+    """Say whether the members that all frames of a reply share have their forms."""
+    return all(fits(key, value) for key, value in zip(_SHARED, values, strict=True))
+
+
+_SHARED: Final = ("id", "object", "created", "model", "system_fingerprint", "service_tier")
+_PLAIN: Final = frozenset({*_SHARED, "choices", "usage", "obfuscation"})
+
+
+def formed(members: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members without those that have another form than the structure of a reply: nothing unjudged."""
+    return {
+        key: value for key, value in members.items() if (is_usage(value) if key == "usage" else _has_form(key, value))
+    }
+
+
+def _has_form(key: str, value: object) -> bool:
+    return key not in FORMS or fits(key, value)

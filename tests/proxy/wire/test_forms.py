@@ -1,0 +1,75 @@
+"""Members that hold no text have a form; nothing that vendors send falls out of it, and no sentence fits (G-01)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from proxy.wire.chat import CHAT
+from proxy.wire.completions import COMPLETIONS
+from proxy.wire.forms import FORMS, fits, formed, is_plain, is_usage
+
+CANARY = "violet umbrella"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("id", "chatcmpl-9yFx_3.a:b/c+d="),
+        ("id", "01a22b77-06a6-51a3-7f8e-21ad873c0000"),
+        ("id", "gen-1730000000-AbCdEfGhIjKlMnOp"),
+        ("id", ""),
+        ("tool_call_id", "call_9f|fc_68a"),
+        ("model", "meta-llama/Llama-3.3-70B-Instruct:free"),
+        ("model", "accounts/fireworks/models/qwen2p5-72b-instruct"),
+        ("model", "us.anthropic.claude-sonnet-4-5-20250929-v1:0"),
+        ("model", "@cf/meta/llama-3.1-8b-instruct"),
+        ("system_fingerprint", "fp_44709d6fcb"),
+        ("object", "chat.completion.chunk"),
+        ("finish_reason", "MALFORMED_FUNCTION_CALL"),
+        ("service_tier", "on_demand"),
+        ("created", 1730000000.5),
+        ("created", "2026-01-01T00:00:00Z"),
+        ("role", "assistant"),
+        ("signature", "EqQBCgIYAhIM+/=" * 90),
+        ("obfuscation", "aX3kd93"),
+        ("id", None),
+    ],
+)
+def test_what_vendors_send_has_its_form(key: str, value: object) -> None:
+    assert fits(key, value)
+
+
+@pytest.mark.parametrize("key", FORMS)
+@pytest.mark.parametrize("value", [CANARY, f"{CANARY}\n", [CANARY], {"a": CANARY}, "violet\u00a0umbrella", "viölet"])
+def test_no_sentence_has_a_form(key: str, value: object) -> None:
+    assert not fits(key, value)
+
+
+@pytest.mark.parametrize(
+    ("usage", "known"),
+    [
+        ({"prompt_tokens": 1, "prompt_tokens_details": {"cached_tokens": 0}}, True),
+        ({"cost": 0.5, "is_byok": False, "service_tier": "standard", "cost_details": None}, True),
+        ({"prompt_tokens": CANARY}, False),
+        ({CANARY: 1}, False),
+        ([{CANARY: 1}], False),
+        (CANARY, False),
+    ],
+)
+def test_a_report_of_usage_is_numbers_and_documented_names(usage: object, known: bool) -> None:
+    assert is_usage(usage) is known
+
+
+@pytest.mark.parametrize("key", ["id", "object", "created", "model", "system_fingerprint", "service_tier", "usage"])
+@pytest.mark.parametrize("value", [CANARY, [CANARY], {"total_tokens": CANARY}])
+def test_a_reply_with_one_member_out_of_form_is_not_plain(key: str, value: object) -> None:
+    reply: dict[str, Any] = {"id": "c-1", "object": "o", "created": 1, "model": "m", "choices": [], "usage": {}}
+    assert is_plain(reply)
+    assert not is_plain({**reply, key: value})
+    assert key not in formed({**reply, key: value})
+    choice = {"index": 0, "text": "x", "message": {"role": "assistant", "content": "x"}, "finish_reason": "stop"}
+    for adapter in (CHAT, COMPLETIONS):
+        segments = adapter.reply_segments({**reply, "choices": [choice], key: value}, 1, {})[0]
+        assert CANARY in [segment.text for segment in segments if segment.kind == "other"]

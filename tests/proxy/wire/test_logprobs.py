@@ -1,0 +1,100 @@
+"""What log-probabilities spell beyond the text beside them is judged, on every route (G-06, W-09)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from proxy.wire.adapter import Adapter
+from proxy.wire.chat import CHAT
+from proxy.wire.completions import COMPLETIONS
+from proxy.wire.logprobs import entry_texts, is_of_tokens, token_texts
+from proxy.wire.responses import RESPONSES
+from supervisors.types import Span
+
+
+def entry(token: str, *others: str, **more: Any) -> dict[str, Any]:
+    return {
+        "token": token,
+        "logprob": -1,
+        "top_logprobs": [{"token": other, "logprob": -2} for other in others],
+        **more,
+    }
+
+
+@pytest.mark.parametrize(
+    ("entries", "found"),
+    [
+        ([entry("o", "o"), entry("k", "k")], []),
+        ([entry("vio"), entry("let")], ["violet"]),
+        ([entry("o", "o", "vio"), entry("k", "let", "k")], ["vio\nlet\nviolet"]),
+        ([entry("o", bytes=[118]), entry("k", bytes=[105])], ["vi"]),
+        ([entry("o", bytes=[111]), entry("k", bytes=[107])], []),
+        ([entry("o", note="violet"), entry("k")], ["note", "violet"]),
+        ([entry("o"), entry("k"), "violet"], ["violet"]),
+        ([entry("o", top_logprobs=[{"token": "o", "umbrella": "violet"}]), entry("k")], ["umbrella", "violet"]),
+        ("violet", ["violet"]),
+    ],
+)
+def test_entries_beyond_their_text(entries: Any, found: list[str]) -> None:
+    assert [text for _, text in entry_texts(entries, "ok")] == found
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "found"),
+    [
+        ({"tokens": ["o", "k"], "token_logprobs": [-1, -2], "text_offset": [0, 1]}, []),
+        ({"tokens": ["vio", "let"]}, ["violet"]),
+        ({"tokens": ["o", "k"], "top_logprobs": [{"o": -1, "vio": -2}, {"let": -1, "k": -3}]}, ["vio\nlet\nviolet"]),
+        ({"tokens": ["o", "k"], "top_logprobs": [None, {"k": "violet"}]}, ["violet"]),
+        ({"tokens": ["o", "k", 5], "text_offset": "violet"}, ["violet"]),
+    ],
+)
+def test_parallel_lists_beyond_their_text(logprobs: Any, found: list[str]) -> None:
+    assert [text for _, text in token_texts(logprobs, {"text": "ok"})] == found
+
+
+PART: dict[str, Any] = {
+    "type": "output_text",
+    "text": "ok",
+    "annotations": [],
+    "logprobs": [entry("o", "violet"), entry("k")],
+}
+WHOLE: list[tuple[Adapter, dict[str, Any], str]] = [
+    (
+        CHAT,
+        {
+            "choices": [
+                {"index": 0, "message": {"content": "ok"}, "logprobs": {"content": [entry("o", "violet"), entry("k")]}}
+            ]
+        },
+        "/choices/0/logprobs/content/top_logprobs",
+    ),
+    (
+        COMPLETIONS,
+        {"choices": [{"index": 0, "text": "ok", "logprobs": {"tokens": ["o", "k"], "top_logprobs": [{"violet": -1}]}}]},
+        "/choices/0/logprobs/top_logprobs",
+    ),
+    (
+        RESPONSES,
+        {"output": [{"type": "message", "role": "assistant", "content": [PART]}]},
+        "/output/0/content/0/logprobs/top_logprobs",
+    ),
+]
+
+
+@pytest.mark.parametrize(("adapter", "reply", "path"), WHOLE)
+def test_a_redaction_of_tokens_drops_them_and_leaves_the_text(adapter: Adapter, reply: Any, path: str) -> None:
+    assert (path, "violet") in [(one.path, one.text) for one in adapter.reply_segments(reply, 1, {})[0]]
+    assert is_of_tokens(path)
+    adapter.mask_logprobs(reply, 0, [Span(path, 0, 6, "canary")])
+    assert "violet" not in str(reply)
+    assert "ok" in str(reply)
+
+
+@pytest.mark.parametrize(
+    "path", ["/choices/0/message/logprobs/x", "/note/logprobs", "/choices/0/logprobsx", "/choices/0"]
+)
+def test_other_paths_are_no_tokens(path: str) -> None:
+    assert not is_of_tokens(path)
