@@ -19,9 +19,9 @@ from starlette.exceptions import HTTPException
 from proxy.asgi import read_body
 from proxy.check import run_check
 from proxy.console import CONTENT_TYPES, SECURITY, read_file
+from proxy.failures import record_unavailable
 from proxy.gateway import Gateway
 from proxy.keys import Caller, read_key
-from proxy.line import record_unavailable
 from proxy.plan import Request as PlanRequest
 from proxy.policy import Action
 from proxy.ports import ClientGone

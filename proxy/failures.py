@@ -19,3 +19,8 @@ def to_caller_error(error: UpstreamError) -> RequestError:
             error_type=error.error_type,
         )
     return RequestError(error.status, error.code, str(error))
+
+
+def record_unavailable() -> RequestError:
+    """Return the 503 for an exchange whose record could not be stored."""
+    return RequestError(503, "record_unavailable", "The decision journal takes no records; nothing was let through.")

@@ -183,7 +183,8 @@ async def open_runtime(
         chat = await _open_chat(stack, config, addresses)
         opener = _context_opener(chat, config)
         keeper = Keeper(config.journal.input, config.journal.output, _hmac_key(config, hmac_key))
-        sinks = JournalSinks(journal, keeper, opener(), required=config.journal.on_record_failure == "block")
+        required = config.journal.on_record_failure == "block"
+        sinks = JournalSinks(journal, keeper, opener(), required=required, notes=config.journal.stream_notes)
         labels = declared_labels(config)
         await journal.archive_config(version, _archive(config, labels).to_text())
         metrics.declare(version, labels)

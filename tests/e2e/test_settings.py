@@ -528,6 +528,7 @@ TESTS: Mapping[str, str] = {
     "caches.*.max_entries": "tests/proxy/test_cache.py::test_the_longest_unused_is_forgotten_first",
     "caches.*.scope": "tests/e2e/test_cache.py::test_callers_share_only_what_the_config_lets_them",
     "caches.*.ttl_s": "tests/e2e/test_cache.py::test_a_kept_verdict_decides_like_a_new_one_and_shows",
+    "journal.stream_notes": "tests/e2e/test_interrupted.py::test_a_killed_stream_is_recorded_at_the_next_start",
     "upstreams.*.stream_usage": f"{E2E}test_usage_of_streams_is_recorded_and_shown_to_those_who_asked",
     "upstreams.*.allow_link_local": "tests/proxy/test_checks.py::test_what_cannot_work_together_is_an_error",
     "upstreams.*.api_key": f"{E2E}test_what_an_upstream_is_sent",
