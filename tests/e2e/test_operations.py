@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from supervisors.testing import Always, Finds, Sleeps
 from supervisors.types import Cause, Context, Exchange, Supervisor, Verdict, safe, unknown
 from tests.e2e.fake_replies import chat_chunks, chat_reply, sse
@@ -194,3 +196,29 @@ async def test_start_validate_and_schema_need_no_network(tmp_path: Path) -> None
     ended = await run_python("-c", OFFLINE, str(path))
     assert ended.code == 0, ended.err
     assert ended.out.splitlines()[-1] == "serving"
+
+
+@pytest.mark.parametrize(
+    ("part", "outcome"),
+    [
+        ({"refusal": "I cannot do that."}, "answered"),
+        ({"refusal": f"no {CANARY}"}, "blocked_output"),
+        ({"audio": {"id": "a", "data": "AAAA", "transcript": "fine"}}, "answered"),
+        ({"audio": {"id": "a", "data": "AAAA", "transcript": CANARY}}, "blocked_output"),
+    ],
+)
+async def test_refusals_and_transcripts_are_judged_and_delivered(
+    tmp_path: Path, part: dict[str, Any], outcome: str
+) -> None:  # W-12
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        whole = chat_reply()
+        whole["choices"][0]["message"] = {"role": "assistant", "content": None, **part}
+        chunk: dict[str, Any] = {
+            "choices": [{"index": 0, "delta": {"role": "assistant", **part}, "finish_reason": None}]
+        }
+        end: dict[str, Any] = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+        up.script(Answer(json=whole), Answer(frames=sse(chunk, end)))
+        for stream in (False, True):
+            text = (await proxy.chat(stream=stream)).text
+            assert (CANARY in text, "fine" in text or "cannot do that" in text) == (False, outcome == "answered")
+        assert [row["outcome"] for row in await proxy.records(2)] == [outcome] * 2

@@ -65,7 +65,7 @@ def judged(stage: str = "input") -> Mapping[str, Any]:
     return {"supervisors": WORDS, "policies": policy(rule) if stage == "input" else policy(None, rule)}
 
 
-async def test_a_changed_policy_is_in_force_without_a_restart(tmp_path: Path) -> None:
+async def test_a_changed_policy_is_in_force_without_a_restart(tmp_path: Path) -> None:  # O-06, R-04
     async with FakeUpstream() as up, edited(up, tmp_path) as served:
         assert (await served.proxy.chat(CANARY)).status_code == 200
         before = await served.version()

@@ -115,3 +115,10 @@ async def test_servers_of_the_callers_choice_need_a_policy(
         reply = await proxy.client.post("/v1/responses", json={"model": "gpt", "input": "x", "tools": [server]})
         assert (reply.status_code == 400) is (status == 400)
         assert len(up.received) == (status == 200)
+
+
+async def test_tools_without_a_function_pass_as_they_are(tmp_path: Path) -> None:  # F-02
+    tools = [{"type": "custom", "custom": {"name": "shell"}}, {"type": "web_search"}, {"type": "new", "odd": [1]}]
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        assert (await proxy.chat(tools=tools)).status_code == 200
+        assert up.received[0].json["tools"] == tools
