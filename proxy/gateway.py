@@ -145,11 +145,15 @@ class Gateway:
             async with open_runtime(config, self.journal, self.metrics, self._hmac_key) as runtime:
                 await self._keep(runtime, opened)
         except GuardrailError as error:
+            if opened.cancelled():  # the process ended while a changed config was being opened
+                return
             if opened.done():
                 raise
             opened.set_exception(error)
 
     async def _keep(self, runtime: Runtime, opened: asyncio.Future[Runtime]) -> None:
+        if opened.cancelled():
+            return
         self._running.append(runtime)
         try:
             async with asyncio.TaskGroup() as group:
