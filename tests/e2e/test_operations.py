@@ -15,7 +15,7 @@ from supervisors.types import Cause, Context, Exchange, Supervisor, Verdict, saf
 from tests.e2e.fake_replies import chat_chunks, chat_reply, sse
 from tests.e2e.fake_upstream import Answer, FakeUpstream
 from tests.e2e.processes import run_python
-from tests.e2e.serving import CANARY, chat_body, guarded, policy, serving, tree
+from tests.e2e.serving import CANARY, chat_body, content_of, frames_of, guarded, policy, serving, tree
 
 ROUTE = "/v1/chat/completions"
 
@@ -222,3 +222,21 @@ async def test_refusals_and_transcripts_are_judged_and_delivered(
             text = (await proxy.chat(stream=stream)).text
             assert (CANARY in text, "fine" in text or "cannot do that" in text) == (False, outcome == "answered")
         assert [row["outcome"] for row in await proxy.records(2)] == [outcome] * 2
+
+
+@pytest.mark.parametrize("judged", [True, False])
+@pytest.mark.parametrize("asked", [True, False])
+async def test_usage_of_streams_is_for_those_who_asked(tmp_path: Path, judged: bool, asked: bool) -> None:  # W-04
+    async with FakeUpstream() as up:
+        config = guarded(up, tmp_path, **({} if judged else {"policies": {}}))
+        config["upstreams"]["main"]["stream_usage"] = True
+        async with serving(config) as proxy:
+            fields: dict[str, Any] = {"stream_options": {"include_usage": True}} if asked else {}
+            reply = await proxy.chat(stream=True, **fields)
+            assert up.received[0].json["stream_options"] == {"include_usage": True}
+            assert content_of(reply) == "Hello there."
+            assert (b'"usage"' in reply.content) is asked
+            assert frames_of(reply)[-1] == "[DONE]"
+            assert (await proxy.records())[0]["usage"]["prompt_tokens"] == 7
+            metrics = (await proxy.client.get("/metrics")).text
+            assert 'guardrail_tokens_total{direction="input",supervisor="upstream"} 7.0' in metrics
