@@ -11,7 +11,7 @@ import asyncio
 import gc
 import importlib
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,7 +30,7 @@ from proxy.gateway import Gateway
 from proxy.logs import set_up_logging
 from proxy.pipeline import Pipeline
 from proxy.ports import Settings
-from proxy.record import Record
+from proxy.record import Begun, Record
 from proxy.runtime import open_runtime
 from supervisors.testing import Always
 from supervisors.transport import HttpClient, HttpRequest
@@ -101,6 +101,9 @@ class NoJournal:
     backlog = 0
     lost = 0
 
+    def begin(self, begun: Begun) -> None:
+        """Drop the note."""
+
     def accept(self, record: Record) -> None:
         """Drop the record."""
 
@@ -128,6 +131,9 @@ class NoSinks:
     def ready(self) -> bool:
         """Take everything."""
         return True
+
+    def begin(self, call: Call) -> Awaitable[None] | None:
+        """Note nothing."""
 
     def finish(self, call: Call, progress: Progress) -> None:
         """Keep nothing."""

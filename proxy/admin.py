@@ -19,9 +19,9 @@ from starlette.exceptions import HTTPException
 from proxy.asgi import read_body
 from proxy.check import run_check
 from proxy.console import CONTENT_TYPES, SECURITY, read_file
+from proxy.failures import record_unavailable
 from proxy.gateway import Gateway
 from proxy.keys import Caller, read_key
-from proxy.line import record_unavailable
 from proxy.plan import Request as PlanRequest
 from proxy.policy import Action
 from proxy.ports import ClientGone
@@ -34,7 +34,6 @@ from proxy.wire.errors import RequestError, internal, to_reply
 from supervisors.errors import StoreError
 from supervisors.types import Cause, Label
 
-_GET = ["GET", "HEAD"]
 _BREAKER_WORDS: Mapping[int, Literal["closed", "half_open", "open"]] = {0: "closed", 1: "half_open", 2: "open"}
 
 
@@ -72,7 +71,7 @@ async def _on_request_error(request: Request, error: Exception) -> Response:
 async def _on_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for this type only
     if error.status_code == 405:
-        allow = dict(error.headers or {})
+        allow = {name: value.replace("GET", "GET, HEAD") for name, value in (error.headers or {}).items()}
         refused = RequestError(405, "method_not_allowed", "This route does not know that method.", headers=allow)
     else:
         refused = RequestError(404, "unknown_route", "There is no such route; see GET /openapi.json.")
@@ -108,12 +107,12 @@ def _admin(gateway: Gateway, request: Request) -> None:
 
 
 def _add_health(app: FastAPI, gateway: Gateway) -> None:
-    @app.api_route("/livez", methods=_GET)
+    @app.get("/livez")
     async def livez() -> Response:
         """Say that the event loop answers."""
         return _json({"status": "ok"})
 
-    @app.api_route("/readyz", methods=_GET)
+    @app.get("/readyz")
     async def readyz() -> Response:
         """Say whether requests are served, and what is missing or degraded."""
         missing = readiness(gateway)
@@ -123,7 +122,7 @@ def _add_health(app: FastAPI, gateway: Gateway) -> None:
             {"status": "ready" if not missing else "not ready", "missing": missing, "degraded": degraded}, status
         )
 
-    @app.api_route("/health", methods=_GET)
+    @app.get("/health")
     async def health() -> Response:
         """Show versions; no secrets, no upstream addresses."""
         config_version = gateway.runtime.version
@@ -137,7 +136,7 @@ def _add_health(app: FastAPI, gateway: Gateway) -> None:
             }
         )
 
-    @app.api_route("/metrics", methods=_GET)
+    @app.get("/metrics")
     async def metrics() -> Response:
         """Expose the metrics in Prometheus text format."""
         show_states(gateway)
@@ -202,7 +201,7 @@ def degradation(gateway: Gateway) -> list[str]:
 
 
 def _add_models(app: FastAPI, gateway: Gateway) -> None:
-    @app.api_route("/v1/models", methods=_GET)
+    @app.get("/v1/models")
     async def list_models(request: Request) -> Response:
         """List the models this key may use, from the config only."""
         caller = _caller(gateway, request)
@@ -210,7 +209,7 @@ def _add_models(app: FastAPI, gateway: Gateway) -> None:
         data = [_model(name, item.upstream) for name, item in served.items() if name != "*" and caller.may_use(name)]
         return _json({"object": "list", "data": data})
 
-    @app.api_route("/v1/models/{name:path}", methods=_GET)
+    @app.get("/v1/models/{name:path}")
     async def get_model(request: Request, name: str) -> Response:
         """Return one model."""
         caller = _caller(gateway, request)
@@ -228,7 +227,7 @@ def _model(name: str, upstream: str) -> dict[str, Any]:
 
 
 def _add_guardrails(app: FastAPI, gateway: Gateway) -> None:
-    @app.api_route("/v1/guardrails", methods=_GET)
+    @app.get("/v1/guardrails")
     async def list_guardrails(request: Request) -> Response:
         """List the supervisors of the policies that match this key; `optional` ones may be added per request."""
         caller = _caller(gateway, request)
@@ -266,17 +265,17 @@ async def _check(runtime: Runtime, request: Request) -> Response:
 
 
 def _add_console(app: FastAPI) -> None:
-    @app.api_route("/console", methods=_GET, include_in_schema=False)
+    @app.get("/console", include_in_schema=False)
     async def open_console() -> Response:
         """Send the browser to the console's folder, so that its relative addresses work behind any prefix."""
         return Response(status_code=307, headers={"location": "console/index.html"})
 
-    @app.api_route("/console/", methods=_GET, include_in_schema=False)
+    @app.get("/console/", include_in_schema=False)
     async def open_folder() -> Response:
         """Do the same for an address that ends in a slash."""
         return Response(status_code=307, headers={"location": "index.html"})
 
-    @app.api_route("/console/{name}", methods=_GET, include_in_schema=False)
+    @app.get("/console/{name}", include_in_schema=False)
     async def console_file(name: str) -> Response:
         """Serve a file of the console; the data it shows needs an admin key of its own."""
         content = read_file(name)
@@ -305,7 +304,7 @@ FILTERS: Final = tuple([field.alias or name for name, field in DecisionQuery.mod
 
 
 def _add_decisions(app: FastAPI, gateway: Gateway) -> None:
-    @app.api_route("/v1/decisions", methods=_GET)
+    @app.get("/v1/decisions")
     async def find_decisions(request: Request, query: Annotated[DecisionQuery, Query()]) -> Response:
         """Return matching records, newest first (admin)."""
         _admin(gateway, request)
@@ -316,7 +315,7 @@ def _add_decisions(app: FastAPI, gateway: Gateway) -> None:
             raise RequestError(400, "invalid_value", f"The journal cannot answer: {error}.") from error
         return _json({"object": "list", "data": list(found)})
 
-    @app.api_route("/v1/decisions/{key}", methods=_GET)
+    @app.get("/v1/decisions/{key}")
     async def get_decision(request: Request, key: str) -> Response:
         """Return the record of an id, or those of a request id, newest first (admin)."""
         _admin(gateway, request)

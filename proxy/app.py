@@ -127,7 +127,8 @@ class App:
             allow = "POST" if adapter else "GET, HEAD, POST"
             status = await send_methods(send, scope["method"], allow, request_id, to_reply)
         else:
-            inner = {**scope, "path": path, "raw_path": path.encode(), "request_id": request_id}
+            method = "GET" if scope["method"] == "HEAD" else scope["method"]  # the server leaves the body out
+            inner = {**scope, "method": method, "path": path, "raw_path": path.encode(), "request_id": request_id}
             await self._admin(inner, receive, send_with_id)
         self.gateway.metrics.count_request(path if adapter is None else adapter.route, status)
 

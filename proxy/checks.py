@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from proxy.config import Config
 from proxy.declared import UpstreamConfig
-from proxy.plan import OPAQUE, UNSEEN, Request, matches
+from proxy.plan import OPAQUE, TOOLS, UNSEEN, Request, matches
 from proxy.policy import Policy, StagePolicy
 from proxy.wire.adapter import EMBEDDINGS_ROUTE, INPUT_ONLY, MODERATIONS_ROUTE
 from proxy.wire.chat import CHAT
@@ -187,9 +187,10 @@ def _check_upstream(path: str, upstream: UpstreamConfig) -> Iterator[Finding]:
 
 
 def _check_reserved(config: Config) -> Iterator[Finding]:
-    for name in (OPAQUE, UNSEEN):
+    reserved = {OPAQUE: "on_opaque", UNSEEN: "on_unseen_history", TOOLS: "allowed_tools"}
+    for name, setting in reserved.items():
         if name in config.supervisors:
-            yield Finding("error", f"supervisors.{name}", f"this name is reserved for the built-in check of on_{name}")
+            yield Finding("error", f"supervisors.{name}", f"this name is reserved for the built-in check of {setting}")
 
 
 def _check_panels(name: str, supervisor: Supervisor) -> Iterator[Finding]:

@@ -96,6 +96,7 @@ class JournalConfig(BaseModel):
     hmac_key: Secret | None = None
     on_record_failure: Literal["block", "continue"] = "block"
     max_backlog: int = Field(default=100_000, ge=1)
+    stream_notes: Literal["off", "batched", "durable"] = "batched"
     retention_days: int | None = Field(default=None, ge=1)
 
 

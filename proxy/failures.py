@@ -46,3 +46,8 @@ def to_caller_error(error: UpstreamError, judged: Container[str] | None = None) 
 
 def _usual_words(status: int) -> str:
     return f"The model server {'failed' if status >= 500 else 'refused the request'} with status {status}."
+
+
+def record_unavailable() -> RequestError:
+    """Return the 503 for an exchange whose record could not be stored."""
+    return RequestError(503, "record_unavailable", "The decision journal takes no records; nothing was let through.")

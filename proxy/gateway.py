@@ -13,6 +13,7 @@ from proxy.metrics import Metrics
 from proxy.reload import ConfigSource, Watched, refuse_fixed
 from proxy.runtime import Runtime, declared_labels, open_runtime
 from proxy.store.retention import Retention
+from proxy.store.rules import Archive
 from proxy.store.sqlite import SqliteJournal, open_journal
 from proxy.store.writer import WriterSettings
 from proxy.wire.errors import RequestError
@@ -109,6 +110,7 @@ class Gateway:
         )
         self._journal = journal
         self.metrics.watch(journal)
+        record_interrupted(journal, self.metrics)
         failure: GuardrailError | None = None
         try:
             async with asyncio.TaskGroup() as group:
@@ -143,11 +145,15 @@ class Gateway:
             async with open_runtime(config, self.journal, self.metrics, self._hmac_key) as runtime:
                 await self._keep(runtime, opened)
         except GuardrailError as error:
+            if opened.cancelled():  # the process ended while a changed config was being opened
+                return
             if opened.done():
                 raise
             opened.set_exception(error)
 
     async def _keep(self, runtime: Runtime, opened: asyncio.Future[Runtime]) -> None:
+        if opened.cancelled():
+            return
         self._running.append(runtime)
         try:
             async with asyncio.TaskGroup() as group:
@@ -199,6 +205,16 @@ class Gateway:
             changed = watched.look(await asyncio.to_thread(self._source.fingerprint))
             if changed and self.config.reload == "auto":
                 self.request_reload()
+
+
+def record_interrupted(journal: SqliteJournal, metrics: Metrics) -> None:
+    """Record the streams that a crash of an earlier start cut off: text of theirs may have left."""
+    for begun, archive in journal.leftovers:
+        if archive is not None:
+            metrics.know(begun.version, Archive.from_text(archive).labels)
+        journal.accept(begun.to_record())
+    if journal.leftovers:
+        log.warning("streams were interrupted by a crash", extra={"count": len(journal.leftovers)})
 
 
 def _hosts(config: Config) -> frozenset[str]:

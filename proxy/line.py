@@ -17,7 +17,7 @@ import orjson
 from proxy.beside import beside
 from proxy.blocks import block_error, is_failure, notice_text
 from proxy.call import Call, Progress, measure_overhead
-from proxy.failures import to_caller_error
+from proxy.failures import record_unavailable, to_caller_error
 from proxy.headers import Header, guardrail_headers
 from proxy.inline import add_answer, frame_answer
 from proxy.plan import StagePlan
@@ -284,6 +284,9 @@ class Line:
         progress = self._progress
         if not self.started:
             await self._await_input()
+            noting = self._sinks.begin(self._call)
+            if noting is not None:
+                await noting
         if not self.started:  # a heartbeat may have been faster while this write waited
             self.started = True
             progress.phase = "streaming"
@@ -379,11 +382,6 @@ def parse_reply(raw: bytes) -> dict[str, Any]:
 def bad_reply() -> RequestError:
     """Return the 502 for a reply that is none of this route."""
     return RequestError(502, "upstream_error", "The model server sent a reply that the proxy cannot read.")
-
-
-def record_unavailable() -> RequestError:
-    """Return the 503 for an exchange whose record could not be stored."""
-    return RequestError(503, "record_unavailable", "The decision journal takes no records; nothing was let through.")
 
 
 def without_spans(plan: StagePlan, result: StageResult) -> StageResult:

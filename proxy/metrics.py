@@ -144,6 +144,11 @@ class Metrics:
             for name in labels.supervisors:
                 self._counters.late_spans.add((name,), 0)
 
+    def know(self, version: str, labels: Labels) -> None:
+        """Count records of a config version of an earlier start under the names of theirs."""
+        with self._lock:
+            self._counters.labels.setdefault(version, labels)
+
     def watch(self, journal: Backlog) -> None:
         """Show this journal's boot, backlog and losses."""
         self._journal = journal

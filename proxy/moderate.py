@@ -11,8 +11,9 @@ import orjson
 
 from proxy.blocks import block_error, is_failure
 from proxy.call import Call, Progress, measure_overhead
+from proxy.failures import record_unavailable
 from proxy.headers import Header, guardrail_headers
-from proxy.line import JSON, record_unavailable
+from proxy.line import JSON
 from proxy.passes import join_passes
 from proxy.plan import Plan, StagePlan
 from proxy.ports import Answer, ClientGone, Responder

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Literal, TypeVar
+from typing import Literal
 
+from proxy.merging import merge_blocks, merge_streams, merge_unknown, strictest
 from proxy.policy import (
     Attach,
     BlockPolicy,
@@ -16,19 +17,16 @@ from proxy.policy import (
     Policy,
     Rule,
     StagePolicy,
-    StreamMode,
     StreamPolicy,
-    UnknownPolicy,
 )
 from proxy.wire.errors import RequestError, invalid
 from supervisors.light import light_dataclass
 from supervisors.nesting import want_signals
-from supervisors.opaque import HistoryCheck, OpaqueCheck
-from supervisors.types import Cause, Scope, Stage, Supervisor
+from supervisors.opaque import HistoryCheck, OpaqueCheck, ToolCheck
+from supervisors.types import Scope, Stage, Supervisor
 
 _UNSAFE_ORDER: Sequence[OnUnsafe] = ("log", "redact", "block")
 _MODE_ORDER: Sequence[Mode] = ("shadow", "parallel", "blocking")
-_STREAM_ORDER: Sequence[StreamMode] = ("observe", "window", "sentence", "hold")
 _SCOPES: Sequence[Scope] = ("conversation", "system", "tool_def")
 _LONGEST_NAME = 256
 """Characters of a model name that a plan is kept for: names come from callers."""
@@ -37,10 +35,11 @@ OPAQUE = "opaque"
 """Reserved name of the built-in check behind `on_opaque: block`."""
 UNSEEN = "unseen_history"
 """Reserved name of the built-in check behind `on_unseen_history: block`."""
+TOOLS = "allowed_tools"
+"""Reserved name of the built-in check behind `allowed_tools`."""
 _BUILT_IN: Mapping[str, Supervisor] = {OPAQUE: OpaqueCheck(), UNSEEN: HistoryCheck()}
 
 Named = tuple[tuple[str, Supervisor], ...]
-_Word = TypeVar("_Word")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +109,7 @@ class Plan:
         input: the stage before the model is called.
         output: the stage before the reply is released.
         on_block: what the caller of a blocked exchange gets.
+        mcp_servers: addresses that a caller may have the provider call; each policy must allow them.
         prescribed: every (supervisor, stage) that must have a verdict in the record (O-11).
     """
 
@@ -117,6 +117,7 @@ class Plan:
     input: StagePlan
     output: StagePlan
     on_block: BlockPolicy = field(default_factory=BlockPolicy)
+    mcp_servers: tuple[tuple[str, ...], ...] = ()
     prescribed: tuple[tuple[str, Stage], ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -225,7 +226,8 @@ class Planner:
             policies=tuple([name for name, _ in matching]),
             input=self._merge("input", [(n, p.input) for n, p in matching], request, find),
             output=self._merge("output", [(n, p.output) for n, p in matching], request, find),
-            on_block=_merge_blocks([policy.on_block for _, policy in matching]),
+            on_block=merge_blocks([policy.on_block for _, policy in matching]),
+            mcp_servers=tuple([policy.mcp_servers for _, policy in matching]),
         )
 
     def _merge(
@@ -252,7 +254,9 @@ class Planner:
         outputs = [policy for policy in active if isinstance(policy, OutputPolicy)]
 
         def named(*wanted: Mode) -> Named:
-            return tuple([(name, find(name)) for name, mode in modes.items() if mode in wanted])
+            lists = [policy.allowed_tools for _, policy in settings if policy.allowed_tools is not None]
+            chosen = [name for name, mode in modes.items() if mode in wanted]
+            return tuple([(name, ToolCheck(lists) if name == TOOLS else find(name)) for name in chosen])
 
         return StagePlan(
             stage=stage,
@@ -263,7 +267,7 @@ class Planner:
             policies=tuple([(name, supervisors) for name, _, supervisors in chosen if supervisors]),
             timeout_s=min([policy.timeout_s for policy in active], default=30.0),
             exhaustive=any(policy.exhaustive for policy in active),
-            stream=_merge_streams([policy.stream for policy in outputs]),
+            stream=merge_streams([policy.stream for policy in outputs]),
             block_scope="response" if any(p.block_scope == "response" for p in outputs) else "choice",
             on_signed=strictest(("strip", "block"), (p.on_signed for p in outputs)),
         )
@@ -273,7 +277,8 @@ def _with_built_in(policy: StagePolicy, chosen: tuple[str, ...], *, unseen: bool
     """Add the built-in checks where the policy blocks on what nobody can read, or on what nobody here has seen."""
     opaque = (OPAQUE,) if policy.on_opaque == "block" else ()
     history = (UNSEEN,) if unseen and policy.on_unseen_history == "block" else ()
-    return (*chosen, *opaque, *history)
+    tools = (TOOLS,) if policy.allowed_tools is not None else ()
+    return (*chosen, *opaque, *history, *tools)
 
 
 def policy_rules(name: str, policy: Policy) -> Mapping[Literal["input", "output", "stream"], Sequence[Rule]]:
@@ -325,11 +330,6 @@ def choose(policy: StagePolicy, asked: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*policy.forced, *added)))
 
 
-def strictest(order: Sequence[_Word], values: Iterable[_Word]) -> _Word:
-    """Return the value that stands last in `order`, the first word of `order` when there is none."""
-    return max(values, key=order.index, default=order[0])
-
-
 def _merge_rule(supervisor: str, held: Sequence[tuple[str, StagePolicy]], *, enforce: bool) -> Rule:
     policies = [policy for _, policy in held]
     on_unsafe: OnUnsafe = strictest(_UNSAFE_ORDER, (policy.unsafe_action for policy in policies))
@@ -341,7 +341,7 @@ def _merge_rule(supervisor: str, held: Sequence[tuple[str, StagePolicy]], *, enf
     return Rule(
         supervisor=supervisor,
         on_unsafe=on_unsafe,
-        on_unknown=_merge_unknown([policy.unknown_policy for policy in policies]),
+        on_unknown=merge_unknown([policy.unknown_policy for policy in policies]),
         on_scope=scopes,
         enforce=enforce,
         policies=tuple([name for name, _ in held]),
@@ -354,46 +354,3 @@ def _scope_action(policy: StagePolicy, scope: Scope) -> OnUnsafe:
     if own is not None:
         return own.on_unsafe
     return "log" if scope == "tool_def" else policy.unsafe_action
-
-
-def _merge_unknown(policies: Sequence[UnknownPolicy]) -> UnknownPolicy:
-    if len(policies) == 1:
-        return policies[0]
-    merged = {
-        cause.value: "block" if any(policy.action(cause) == "block" for policy in policies) else "log"
-        for cause in Cause
-        if cause is not Cause.SKIPPED
-    }
-    return UnknownPolicy.model_validate(merged)
-
-
-def _merge_streams(streams: Sequence[StreamPolicy]) -> StreamPolicy:
-    if not streams:
-        return StreamPolicy()
-    if len(streams) == 1:
-        return streams[0]
-    return StreamPolicy(
-        mode=strictest(_STREAM_ORDER, (stream.mode for stream in streams)),
-        window_chars=min(stream.window_chars for stream in streams),
-        overlap_chars=max([s.overlap_chars for s in streams if s.overlap_chars is not None], default=None),
-        max_buffer_bytes=min(stream.max_buffer_bytes for stream in streams),
-        on_buffer_exceeded=strictest(("window", "block"), (stream.on_buffer_exceeded for stream in streams)),
-        on_unstreamable=strictest(("hold", "refuse"), (stream.on_unstreamable for stream in streams)),
-        on_block=strictest(("drain", "cancel"), (stream.on_block for stream in streams)),
-        block_frame=strictest(("refusal", "error"), (stream.block_frame for stream in streams)),
-        heartbeat_s=min(stream.heartbeat_s for stream in streams),
-    )
-
-
-def _is_default(message: str) -> bool:
-    return message == BlockPolicy().message
-
-
-def _merge_blocks(blocks: Sequence[BlockPolicy]) -> BlockPolicy:
-    if not blocks:
-        return BlockPolicy()
-    return BlockPolicy(
-        input=strictest(("refusal", "error"), (block.input for block in blocks)),
-        output=strictest(("refusal", "error"), (block.output for block in blocks)),
-        message=min((block.message for block in blocks), key=_is_default),
-    )

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from proxy.wire.servers import check_server
 from supervisors.light import light_dataclass
 from supervisors.types import Assessment, Cause, Label, Scope, Stage, Verdict
 
@@ -93,6 +94,7 @@ class StagePolicy(BaseModel):
     on_unknown: UnknownSetting | None = None
     on_opaque: Literal["pass", "block"] = "pass"
     on_unseen_history: Literal["log", "block"] = "log"
+    allowed_tools: tuple[str, ...] | None = None
     timeout_s: float = Field(default=30.0, gt=0)
     exhaustive: bool = False
     scopes: dict[Scope, ScopePolicy] = {}
@@ -146,6 +148,7 @@ class Policy(BaseModel):
     input: StagePolicy = StagePolicy()
     output: OutputPolicy = OutputPolicy()
     on_block: BlockPolicy = BlockPolicy()
+    mcp_servers: tuple[Annotated[str, AfterValidator(check_server)], ...] = ()
 
     def named(self) -> list[tuple[str, tuple[str, ...]]]:
         """Return the supervisors named, by the setting that names them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -94,6 +94,10 @@ class Sinks(Protocol):
 
     def ready(self) -> bool:
         """Say whether a record would be accepted now."""
+        ...
+
+    def begin(self, call: Call) -> Awaitable[None] | None:
+        """Note that text of a stream is about to leave; where the note must be on disk first, return what to await."""
         ...
 
     def finish(self, call: Call, progress: Progress) -> None:

@@ -21,6 +21,7 @@ from proxy.wire.adapter import INPUT_ONLY, Adapter
 from proxy.wire.body import refuse_forbidden, take_bool, take_guardrails
 from proxy.wire.errors import RequestError, invalid, unsupported
 from proxy.wire.moderation_field import FIELD_ROUTES, FieldAsk, FieldSettings, take_field
+from proxy.wire.servers import SERVER_ROUTES, refuse_servers
 from proxy.wire.usage import USAGE_ROUTES, ask_usage
 from supervisors.light import light_dataclass
 
@@ -112,6 +113,8 @@ def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue, size_b
     asked = _asked(body, arrival.headers)
     unseen = arrival.adapter.unseen_history(body)
     plan = plan_for(arrival, model, asked, catalogue, unseen=unseen)
+    if arrival.adapter.route in SERVER_ROUTES:
+        refuse_servers(body, plan.mcp_servers)
     moderation = None
     if "moderation" in body:
         moderation = _take_moderation(body, arrival.adapter, catalogue.moderation)

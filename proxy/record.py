@@ -12,7 +12,14 @@ from supervisors.types import Assessment, Stage, Verdict
 
 RecordKind = Literal["exchange", "check", "moderation", "unguarded"]
 Outcome = Literal[
-    "answered", "blocked_input", "blocked_output", "unavailable", "upstream_error", "client_error", "cancelled"
+    "answered",
+    "blocked_input",
+    "blocked_output",
+    "unavailable",
+    "upstream_error",
+    "client_error",
+    "cancelled",
+    "interrupted",
 ]
 Phase = Literal["before_upstream", "before_first_token", "streaming"]
 Terminator = Literal["done", "error", "none"]
@@ -141,6 +148,47 @@ class Record:
     content: Mapping[str, Any] | None = None
     prescribed: tuple[tuple[str, Stage], ...] = ()
     tightened: tuple[Stage, ...] = ()
+
+
+@light_dataclass(frozen=True, slots=True)
+class Begun:
+    """A streamed exchange whose text begins to leave: kept until its record is, so that a crash leaves a trace.
+
+    Args:
+        id: of the record to be; the rest as there.
+    """
+
+    id: str
+    request_id: str
+    started: float
+    route: str
+    key_id: str | None
+    model: str
+    upstream: str | None
+    policies: tuple[str, ...]
+    version: str
+
+    def to_record(self) -> Record:
+        """Return the record of an exchange that a crash cut off: nothing is known of its verdicts and its end."""
+        return Record(
+            id=self.id,
+            request_id=self.request_id,
+            started=self.started,
+            seconds=0.0,
+            kind="exchange",
+            route=self.route,
+            stream=True,
+            task=None,
+            key_id=self.key_id,
+            model=self.model,
+            model_served=None,
+            upstream=self.upstream,
+            policies=self.policies,
+            version=self.version,
+            outcome="interrupted",
+            upstream_call=UpstreamCall(called=True),
+            client=ClientEnd(200),
+        )
 
 
 _TEXT_EXTRAS = frozenset({"reply", "critique", "masked_text"})

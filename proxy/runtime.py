@@ -22,7 +22,7 @@ from proxy.limits import Places
 from proxy.local import LocalSettings, start_local
 from proxy.metrics import Metrics
 from proxy.pipeline import Pipeline
-from proxy.plan import OPAQUE, UNSEEN, Planner, StagePlan, forced_names, policy_rules
+from proxy.plan import OPAQUE, TOOLS, UNSEEN, Planner, StagePlan, forced_names, policy_rules
 from proxy.ports import Model, Settings
 from proxy.prepare import Catalogue
 from proxy.sinks import JournalSinks
@@ -183,7 +183,8 @@ async def open_runtime(
         chat = await _open_chat(stack, config, addresses)
         opener = _context_opener(chat, config)
         keeper = Keeper(config.journal.input, config.journal.output, _hmac_key(config, hmac_key))
-        sinks = JournalSinks(journal, keeper, opener(), required=config.journal.on_record_failure == "block")
+        required = config.journal.on_record_failure == "block"
+        sinks = JournalSinks(journal, keeper, opener(), required=required, notes=config.journal.stream_notes)
         labels = declared_labels(config)
         await journal.archive_config(version, _archive(config, labels).to_text())
         metrics.declare(version, labels)
@@ -315,7 +316,7 @@ def declared_labels(config: Config) -> Labels:
     names = [full for name, supervisor in config.supervisors.items() for full, _ in walk(name, supervisor)]
     return Labels(
         models=frozenset([*config.served_models(), *config.moderation_aliases()]) - {"*"},
-        supervisors=frozenset([*names, OPAQUE, UNSEEN]),
+        supervisors=frozenset([*names, OPAQUE, TOOLS, UNSEEN]),
         policies=frozenset(config.policies),
         upstreams=frozenset(config.upstreams),
         routes=ROUTES | {route.path for route in config.unguarded_routes},

@@ -7,21 +7,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Literal
 
 from proxy.call import Call, Progress, to_record
+from proxy.failures import record_unavailable
 from proxy.keeping import Keeper
 from proxy.metacognition import probe_coherence
 from proxy.plan import StagePlan
-from proxy.record import SHADOW_DROPPED, Record
+from proxy.record import SHADOW_DROPPED, Begun, Record
 from proxy.stages import StageResult, merge_results, never, run_stage
 from proxy.store.protocol import Journal
 from supervisors.errors import StoreError
 from supervisors.types import Assessment, Cause, Context, Exchange, unknown
 
 log = logging.getLogger(__name__)
+
+StreamNotes = Literal["off", "batched", "durable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,7 @@ class JournalSinks:
         keeper: decides what of the text is kept.
         open_context: makes the context of a shadow stage.
         required: an exchange that cannot be recorded must not take place.
+        notes: whether and how the beginning of a stream is noted.
         max_shadow: exchanges waiting for shadow verdicts; beyond that they are dropped and counted.
     """
 
@@ -48,8 +53,10 @@ class JournalSinks:
         open_context: Callable[[StagePlan], Context],
         *,
         required: bool = True,
+        notes: StreamNotes = "off",
         max_shadow: int = 1000,
     ) -> None:
+        self._notes = notes
         self._required = required
         self._journal = journal
         self._keeper = keeper
@@ -59,6 +66,31 @@ class JournalSinks:
     def ready(self) -> bool:
         """Say whether a record would be accepted now."""
         return not self._required or self._journal.healthy
+
+    def begin(self, call: Call) -> Awaitable[None] | None:
+        """Note that text of a stream is about to leave, so that a crash does not leave it without a trace (O-16)."""
+        if self._notes == "off":
+            return None
+        begun = Begun(
+            id=call.id,
+            request_id=call.request_id,
+            started=call.started,
+            route=call.adapter.route,
+            key_id=call.key_id,
+            model=call.model,
+            upstream=call.upstream,
+            policies=call.plan.policies,
+            version=call.version,
+        )
+        self._journal.begin(begun)
+        return self._flush() if self._notes == "durable" else None
+
+    async def _flush(self) -> None:
+        try:
+            await self._journal.flush()
+        except StoreError as error:
+            if self._required:
+                raise record_unavailable() from error
 
     def finish(self, call: Call, progress: Progress) -> None:
         """Record the exchange, or queue it for its shadow supervisors first.

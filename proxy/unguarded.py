@@ -9,11 +9,10 @@ from time import perf_counter
 
 from proxy.asgi import AsgiResponder, Receive, Scope, Send, read_body, read_headers, read_request_id, send_error
 from proxy.declared import UnguardedRoute
-from proxy.failures import to_caller_error
+from proxy.failures import record_unavailable, to_caller_error
 from proxy.gateway import Gateway
 from proxy.headers import Header
 from proxy.keys import Caller, read_key
-from proxy.line import record_unavailable
 from proxy.ports import ClientGone
 from proxy.prepare import new_id
 from proxy.record import ClientEnd, Outcome, Record, UpstreamCall

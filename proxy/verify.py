@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import orjson
@@ -77,12 +77,17 @@ class Summary:
         records: records whose place in the chain was proven or refuted.
         rechecked: records whose verdicts and decisions were checked.
         compared: J counters equal the journal, or were reported as different.
+        interrupted: records of streams that a crash cut off: what left of them was judged, its verdicts are lost.
+        unrecorded: process start and id of streams without a record: under way, or cut off by a crash after which
+            the proxy was not started again.
     """
 
     boots: int = 0
     records: int = 0
     rechecked: int = 0
     compared: bool = False
+    interrupted: int = 0
+    unrecorded: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
 
 @dataclass(slots=True)
@@ -129,6 +134,7 @@ class Verification:
         self._check_comparable()
         for row in self._audit.rows():
             yield from self._row(row)
+        self.summary.unrecorded = [(boot, name) for name, boot in self._audit.unrecorded()]
         for chain in self._chains.values():
             yield from self._end(chain)
         yield from self._compare()
@@ -193,6 +199,7 @@ class Verification:
             yield Difference(chain.boot.boot, chain.seq, str(body.get("id")), problem.field, problem.message)
 
     def _examine(self, body: Mapping[str, Any]) -> Iterator[Problem]:
+        self.summary.interrupted += body["outcome"] == "interrupted"
         plans, problem = self._archived(body)
         if problem is not None:
             yield problem

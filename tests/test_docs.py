@@ -312,3 +312,14 @@ def test_links_and_files_named_in_the_documents_exist(file: Path) -> None:
     named = set(re.findall(r"(?<![\w/.-])((?:docs|deploy|proxy|supervisors|evals|bench|tests)/[\w./-]+\.\w+)", text))
     assert links == []
     assert [name for name in sorted(named) if not (ROOT / name).exists() and "*" not in name] == []
+
+
+OTHERS = """
+litellm_guardrail_latency_seconds litellm_guardrail_errors_total litellm_guardrail_requests_total
+aisix_guardrail_blocks_total aisix_guardrail_bypasses_total agentgateway_guardrail_checks
+guardrails.requests guardrails.errors guardrails.blocked guardrails.active guardrails.request.duration
+"""
+
+
+def test_metrics_of_others_are_mapped_to_ours() -> None:  # operations O-20
+    assert [name for name in OTHERS.split() if name not in page("metrics.md")] == []

@@ -104,9 +104,16 @@ def _print(found: Iterator[Difference], summary: Summary) -> int:
     for difference in found:
         total += 1
         print(difference.line())  # noqa: T201 - the command's own output
+    for boot, name in summary.unrecorded:
+        line = "a stream without a record: it is under way, or a crash cut it off"
+        print(f"boot={boot} id={name}: {line}")  # noqa: T201 - the command's own output
     compared = "; the metrics equal the journal" if summary.compared and not total else ""
     verdict = f"{total} differences" if total else "everything holds"
     counts = f"{summary.records} records of {summary.boots} starts, {summary.rechecked} decided again"
+    if summary.interrupted:
+        counts += f", {summary.interrupted} streams interrupted by a crash"
+    if summary.unrecorded:
+        counts += f", {len(summary.unrecorded)} streams without a record"
     print(f"{verdict}: {counts}{compared}")  # noqa: T201 - the command's own output
     return DIFFERS if total else HOLDS
 
@@ -125,6 +132,8 @@ def _print_json(found: Iterator[Difference], summary: Summary) -> int:
             "records": summary.records,
             "rechecked": summary.rechecked,
             "metrics_compared": summary.compared,
+            "interrupted": summary.interrupted,
+            "unrecorded": [{"boot": boot, "id": name} for boot, name in summary.unrecorded],
             "differences_total": total,
             "differences": kept,
         }

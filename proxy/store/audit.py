@@ -69,6 +69,13 @@ class Audit:
         rows = self._connection.execute("SELECT boot, seq, hash FROM anchors ORDER BY seq")
         return {str(boot): Anchor(seq, str(last)) for boot, seq, last in rows}
 
+    def unrecorded(self) -> Iterator[tuple[str, str]]:
+        """Yield id and process start of the streams that have begun and have no record."""
+        known = self._connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'begun'").fetchone()[0]
+        if known:  # older journals have no such table
+            query = "SELECT id, boot FROM begun WHERE id NOT IN (SELECT id FROM records) ORDER BY id"
+            yield from self._connection.execute(query)
+
     def config(self, version: str) -> str | None:
         """Return the archived text of a config version."""
         row = self._connection.execute("SELECT text FROM configs WHERE version = ?", (version,)).fetchone()

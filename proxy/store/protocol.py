@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from proxy.policy import Action
-from proxy.record import Record
+from proxy.record import Begun, Record
 from supervisors.types import Label
 
 OnRecordFailure = Literal["block", "continue"]
@@ -61,6 +61,10 @@ class Journal(Protocol):
     @property
     def lost(self) -> int:
         """Records given up under ``continue``, or still unwritten when a failed journal was closed."""
+        ...
+
+    def begin(self, begun: Begun) -> None:
+        """Note that text of a stream is about to leave; the note goes when its record comes."""
         ...
 
     def accept(self, record: Record) -> None:

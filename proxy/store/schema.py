@@ -49,6 +49,14 @@ CREATE TABLE anchors (          -- what retention leaves of the records it delet
 CREATE TABLE configs (version TEXT PRIMARY KEY, time TEXT NOT NULL, text TEXT NOT NULL) WITHOUT ROWID;
 """
 
+_BEGUN = """
+CREATE TABLE IF NOT EXISTS begun ( -- streams whose record is still to come; made in older files too
+    id TEXT PRIMARY KEY,
+    boot TEXT NOT NULL,
+    body BLOB NOT NULL          -- JSON, see Begun
+) WITHOUT ROWID
+"""
+
 COLUMNS = "boot, seq, hash, id, request_id, time, model, found, body, mode, content"
 
 FOUND: Mapping[str, int] = {
@@ -120,6 +128,7 @@ def _create(connection: sqlite3.Connection, path: Path) -> None:
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         else:
             check_version(version, path)
+        connection.execute(_BEGUN)
     except BaseException:
         connection.execute("ROLLBACK")
         raise

@@ -15,8 +15,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from proxy.record import Record
+import orjson
+
+from proxy.record import Begun, Record
 from proxy.store.chain import Link, Origin, Sealed, digest, genesis, seal, storable
+from proxy.store.lock import Lock
 from proxy.store.protocol import Filters, StoredRecord
 from proxy.store.query import fetch, search
 from proxy.store.retention import Retention, forget, timestamp
@@ -72,6 +75,9 @@ class SqliteSink:
         self._now = now
         self._salt = hashlib.sha256(secrets.token_bytes(32))
         self._salted = 0
+        self._notes: dict[str, Begun] = {}
+        self._begun: set[str] = set()
+        self.lock: Lock | None = None
         self._connection = open_writable(path)
         try:
             with _translated():
@@ -131,7 +137,10 @@ class SqliteSink:
             self._connection.execute(
                 "UPDATE boots SET seq = ?, hash = ? WHERE boot = ?", (head.seq, head.hash, self._boot)
             )
+            begun = self._write_notes(batch)
         self._head = head
+        self._begun = begun
+        self._notes.clear()
         return list(batch)
 
     def _without_repeated(self, batch: Sequence[Record]) -> Sequence[Record]:
@@ -145,6 +154,40 @@ class SqliteSink:
             else:
                 log.error("record id occurs twice, the second is not stored", extra={"record": record.id})
         return list(kept.values())
+
+    def begin(self, begun: Begun) -> None:
+        """Keep a note for the next write."""
+        self._notes[begun.id] = begun
+
+    def _write_notes(self, batch: Sequence[Record]) -> set[str]:
+        """Write the notes whose record is still to come, delete those whose record has come."""
+        if not self._notes and not self._begun:
+            return self._begun
+        here = {record.id for record in batch}
+        fresh = [(one.id, self._boot, orjson.dumps(one)) for one in self._notes.values() if one.id not in here]
+        self._connection.executemany("INSERT OR IGNORE INTO begun VALUES (?, ?, ?)", fresh)
+        over = [(one,) for one in self._begun & here]
+        self._connection.executemany("DELETE FROM begun WHERE id = ?", over)
+        return (self._begun | {row[0] for row in fresh}) - here
+
+    def leftovers(self) -> list[tuple[Begun, str | None]]:
+        """Return the streams that earlier starts left without a record, each with the archive of its config version.
+
+        Raises:
+            StoreError: the file cannot be read.
+        """
+        with _translated():
+            rows = self._connection.execute("SELECT body FROM begun WHERE boot != ?", (self._boot,)).fetchall()
+            found: list[tuple[Begun, str | None]] = []
+            for (body,) in rows:
+                fields: dict[str, Any] = orjson.loads(body)
+                fields["policies"] = tuple(fields["policies"])
+                begun = Begun(**fields)
+                query = "SELECT text FROM configs WHERE version = ?"
+                text = self._connection.execute(query, (begun.version,)).fetchone()
+                found.append((begun, None if text is None else str(text[0])))
+        self._begun = {begun.id for begun, _ in found}
+        return found
 
     def _stored_head(self) -> Link:
         # Read back, not remembered: after a failed commit only the file knows whether the batch is in it.
@@ -216,6 +259,8 @@ class SqliteSink:
             self._connection.close()
         except sqlite3.Error as error:
             log.warning("journal did not close cleanly", extra={"reason": str(error)})
+        if self.lock is not None:
+            self.lock.close()
 
 
 class SqliteJournal:
@@ -229,6 +274,9 @@ class SqliteJournal:
         # Keeps apart two reads that run in threads at the same time: they share one read-only connection.
         self._reading = threading.Lock()
         self.accept = writer.accept
+        self.begin = writer.begin
+        self.leftovers: Sequence[tuple[Begun, str | None]] = ()
+        """Streams that a crash left without a record, as found when the journal was opened."""
 
     @property
     def boot(self) -> str:
@@ -321,15 +369,24 @@ async def open_journal(
     boot = f"{int(time.time() * 1000):012x}{secrets.token_hex(6)}"
 
     def build() -> SqliteJournal:
-        sink = SqliteSink(path, boot, replica, retention or Retention())
+        lock = Lock(path)
+        try:
+            sink = SqliteSink(path, boot, replica, retention or Retention())
+        except StoreError:
+            lock.close()
+            raise
+        sink.lock = lock
         try:
             reader = open_readonly(path)
+            leftovers = sink.leftovers() if lock.alone else ()
         except StoreError:
             sink.close()
             raise
         options = settings or WriterSettings()
         writer = BatchWriter(sink, options, counted) if counted else BatchWriter(sink, options)
         writer.start()
-        return SqliteJournal(sink, writer, reader, boot)
+        journal = SqliteJournal(sink, writer, reader, boot)
+        journal.leftovers = leftovers
+        return journal
 
     return await asyncio.to_thread(build)

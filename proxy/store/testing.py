@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from proxy.policy import Rule, UnknownPolicy, decide
-from proxy.record import ClientEnd, JudgedBy, Record, UpstreamCall
+from proxy.record import Begun, ClientEnd, JudgedBy, Record, UpstreamCall
 from proxy.rows import to_json
 from proxy.store.protocol import Filters, StoredRecord
 from proxy.store.rules import Archive, Labels
@@ -146,11 +146,16 @@ class MemoryJournal:
     lost: int = 0
     records: list[Record] = field(default_factory=list[Record])
     configs: dict[str, str] = field(default_factory=dict[str, str])
+    begun: list[Begun] = field(default_factory=list[Begun])
 
     @property
     def healthy(self) -> bool:
         """Say whether it works."""
         return self.failure is None
+
+    def begin(self, begun: Begun) -> None:
+        """Keep a note."""
+        self.begun.append(begun)
 
     def accept(self, record: Record) -> None:
         """Keep a record.

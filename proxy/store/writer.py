@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from proxy.record import Record
+from proxy.record import Begun, Record
 from proxy.store.protocol import OnRecordFailure
 from supervisors.errors import StoreError
 
@@ -31,6 +31,10 @@ class Sink(Protocol):
         Raises:
             StoreError: nothing is known to be written; the same batch will come again.
         """
+        ...
+
+    def begin(self, begun: Begun) -> None:
+        """Keep a note for the next write, which leaves it out if the record comes with it."""
         ...
 
     def tidy(self) -> bool:
@@ -109,7 +113,8 @@ class BatchWriter:
         self._sink = sink
         self._settings = settings
         self._counted = counted
-        self._queue: deque[Record | _Job] = deque()
+        self._queue: deque[Record | Begun | _Job] = deque()
+        self._noted = False
         self._batch: list[Record] = []
         self._wake = threading.Event()
         self._hurry = threading.Event()
@@ -155,6 +160,12 @@ class BatchWriter:
             return
         self._queue.append(record)
         if not self._wake.is_set():
+            self._wake.set()
+
+    def begin(self, begun: Begun) -> None:
+        """Queue a note; the one of a full queue is left out, and so is the exchange it would be about."""
+        if len(self._queue) < self._settings.queue_limit and not self._stop.is_set():
+            self._queue.append(begun)
             self._wake.set()
 
     def _admitted(self, size: int) -> bool:
@@ -244,7 +255,7 @@ class BatchWriter:
 
     def _drain(self) -> None:
         """Write until the queue is empty; with a failure, keep the batch and pause."""
-        while self._queue or self._batch:
+        while self._queue or self._batch or self._noted:
             job = self._collect()
             error = self._write()
             if error is not None:
@@ -261,18 +272,23 @@ class BatchWriter:
             entry = self._queue[0]
             if isinstance(entry, _Job):
                 return entry
-            self._batch.append(entry)
+            if isinstance(entry, Begun):
+                self._sink.begin(entry)
+                self._noted = True
+            else:
+                self._batch.append(entry)
             self._queue.popleft()
         return None
 
     def _write(self) -> StoreError | None:
-        if self._batch:
+        if self._batch or self._noted:
             try:
                 written = self._sink.write(self._batch)
             except StoreError as error:
                 self._note_failure(error)
                 return error
             self._batch.clear()
+            self._noted = False
             for record in written:
                 self._counted(record)
         if self._failure is not None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from proxy.wire import messages_error, messages_reply, messages_stream
 from proxy.wire.adapter import Adapter, Frames, Head, Notice
 from proxy.wire.definitions import add_definition, add_definitions
-from proxy.wire.errors import RequestError, invalid
+from proxy.wire.errors import invalid
 from proxy.wire.forms import fits
 from proxy.wire.messages_block import add_content, is_cache_control
 from proxy.wire.segments import SegmentList, as_list, as_object, escape, is_word
@@ -89,9 +89,6 @@ def _add_field(segments: SegmentList, key: str, value: object) -> None:
             add_definitions(segments, value, path)
         case "output_format":
             add_definition(segments, value, path)
-        case "mcp_servers" if value:
-            message = "'mcp_servers' would make the provider call servers of the caller's choice; leave it out."
-            raise RequestError(400, "unsupported_parameter", message, param=key)
         case "container" if isinstance(value, str) and fits("id", value):
             pass
         case "thinking" | "output_config" | "tool_choice":

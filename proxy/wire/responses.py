@@ -6,13 +6,13 @@ allow-list of guarding §1 (G-01). `tests/proxy/wire/test_responses.py` proves i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from proxy.wire import responses_reply
 from proxy.wire.adapter import Adapter, Frames, Head, Notice
 from proxy.wire.definitions import add_definition, add_definitions
-from proxy.wire.errors import RequestError, invalid, openai_reply, unsupported
+from proxy.wire.errors import RequestError, invalid, openai_reply
 from proxy.wire.forms import fits
 from proxy.wire.responses_items import ROLES, add_item, add_part, type_of
 from proxy.wire.responses_stream import ResponsesFrames
@@ -51,7 +51,6 @@ _INCLUDABLE: Final = frozenset(
         "web_search_call.results",
     }
 )
-_SERVER_FIELDS: Final = ("headers", "authorization", "server_url")
 
 
 def request_segments(body: Mapping[str, Any]) -> tuple[Segment, ...]:
@@ -61,7 +60,6 @@ def request_segments(body: Mapping[str, Any]) -> tuple[Segment, ...]:
         RequestError: 400 with the JSON path when a field is refused, or has the wrong type.
     """
     _refuse_background(body)
-    _refuse_servers(body)
     segments = SegmentList("system")
     segments.add("/instructions", "text", body.get("instructions"))
     segments.speak("user", 0)
@@ -83,28 +81,6 @@ def _refuse_background(body: Mapping[str, Any]) -> None:
         raise invalid("'background' must be false here.", "background")
     message = "'background' may not be true: the answer would be fetched on a route that is not judged."
     raise RequestError(400, "unsupported_parameter", message, param="background")
-
-
-def _refuse_servers(body: Mapping[str, Any]) -> None:
-    """Refuse tools that make the model server call an address, or with credentials, of the caller's choice (§2.3)."""
-    for path, tool in _tools_of(body):
-        if tool.get("type") == "mcp":
-            for name in _SERVER_FIELDS:
-                if tool.get(name) is not None:
-                    raise unsupported(f"{path}.{name}")
-
-
-def _tools_of(body: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    holders = [("", body)]
-    for index, value in enumerate(as_list(body.get("input")) or []):
-        item = as_object(value)
-        if item is not None:
-            holders.append((f"input[{index}].", item))
-    for prefix, holder in holders:
-        for index, value in enumerate(as_list(holder.get("tools")) or []):
-            tool = as_object(value)
-            if tool is not None:
-                yield f"{prefix}tools[{index}]", tool
 
 
 def _add_input(segments: SegmentList, value: object) -> None:

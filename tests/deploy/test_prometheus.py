@@ -72,7 +72,7 @@ def test_prometheus_itself_accepts_the_files() -> None:
     promtool("check", "config", "prometheus.yml", cwd=PROMETHEUS)
 
 
-def test_the_rates_have_the_numerators_and_denominators_they_name(tmp_path: Path) -> None:
+def test_the_rates_have_the_numerators_and_denominators_they_name(tmp_path: Path) -> None:  # O-19
     for file in ("rules.yml", "alerts.yml"):
         shutil.copy(PROMETHEUS / file, tmp_path)
     shutil.copy(Path(__file__).with_name("rules_test.yml"), tmp_path)

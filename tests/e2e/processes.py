@@ -35,7 +35,12 @@ def environment(extra: Environ) -> dict[str, str]:
 
 async def run_command(*args: str | Path, environ: Environ | None = None) -> Finished:
     """Run a command to its end."""
-    command = [sys.executable, "-m", "proxy.cli", *[str(arg) for arg in args]]
+    return await run_python("-m", "proxy.cli", *args, environ=environ)
+
+
+async def run_python(*args: str | Path, environ: Environ | None = None) -> Finished:
+    """Run Python to its end."""
+    command = [sys.executable, *[str(arg) for arg in args]]
     pipe = asyncio.subprocess.PIPE
     child = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe, env=environment(environ or {}))
     async with asyncio.timeout(60):

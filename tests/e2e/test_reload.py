@@ -12,12 +12,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from proxy.config import load_config
+from proxy.config import Config, load_config
+from proxy.gateway import Gateway
 from proxy.reload import ConfigSource
+from supervisors.types import Context, Exchange, Verdict, safe
 from tests.e2e.fake_replies import chat_chunks, sse
 from tests.e2e.fake_upstream import Answer, FakeUpstream
 from tests.e2e.processes import serve_process
-from tests.e2e.serving import CANARY, Serving, chat_body, content_of, policy, serving, tree
+from tests.e2e.serving import CANARY, Serving, chat_body, content_of, guarded, policy, serving, tree
 
 WORDS = {"words": {"use": "rules", "keywords": [CANARY]}}
 
@@ -65,7 +67,7 @@ def judged(stage: str = "input") -> Mapping[str, Any]:
     return {"supervisors": WORDS, "policies": policy(rule) if stage == "input" else policy(None, rule)}
 
 
-async def test_a_changed_policy_is_in_force_without_a_restart(tmp_path: Path) -> None:
+async def test_a_changed_policy_is_in_force_without_a_restart(tmp_path: Path) -> None:  # O-06, R-04
     async with FakeUpstream() as up, edited(up, tmp_path) as served:
         assert (await served.proxy.chat(CANARY)).status_code == 200
         before = await served.version()
@@ -164,6 +166,39 @@ async def test_shadow_verdicts_of_a_retired_config_are_recorded(tmp_path: Path) 
         assert waiting.result().status_code == 200
         (record,) = await served.proxy.wait_records()
         assert [row["label"] for row in record["verdicts"]] == ["unsafe"]
+
+
+class Slow:
+    """A supervisor that takes its time to open, and says when it has begun to."""
+
+    def __init__(self, begun: asyncio.Event, go_on: asyncio.Event) -> None:
+        self._begun, self._go_on = begun, go_on
+
+    async def __aenter__(self) -> None:
+        self._begun.set()
+        await self._go_on.wait()
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def assess(self, exchange: Exchange, context: Context, /) -> Verdict:
+        return safe()
+
+
+async def test_an_end_in_the_middle_of_a_reload_is_a_clean_end(tmp_path: Path) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    async with FakeUpstream() as up:
+        changed = Config.model_validate(guarded(up, tmp_path, supervisors={"words": Slow(begun, go_on)}))
+        (tmp_path / "config.json").write_text(written(up, tmp_path))
+        gateway = Gateway(changed, ConfigSource(tmp_path / "config.json", lambda _: changed))
+        go_on.set()
+        async with asyncio.timeout(20), gateway.serving():
+            begun.clear()
+            go_on.clear()
+            gateway.request_reload()
+            await begun.wait()
+            asyncio.get_running_loop().call_later(0.1, go_on.set)
+        assert not gateway.ready
 
 
 async def test_sighup_reads_the_file_again(tmp_path: Path) -> None:

@@ -195,26 +195,6 @@ async def test_caps(tmp_path: Path, limits: dict[str, int], fields: dict[str, An
         assert (await proxy.chat(n=1, max_tokens=10, temperature=None, seed=1)).status_code == 200
 
 
-@pytest.mark.parametrize("judged", [True, False])
-@pytest.mark.parametrize("asked", [True, False])
-async def test_usage_of_streams_is_recorded_and_shown_to_those_who_asked(
-    tmp_path: Path, judged: bool, asked: bool
-) -> None:  # W-04
-    async with FakeUpstream() as up:
-        config = guarded(up, tmp_path, **({} if judged else {"policies": {}}))
-        config["upstreams"]["main"]["stream_usage"] = True
-        async with serving(config) as proxy:
-            fields: dict[str, Any] = {"stream_options": {"include_usage": True}} if asked else {}
-            reply = await proxy.chat(stream=True, **fields)
-            assert up.received[0].json["stream_options"] == {"include_usage": True}
-            assert content_of(reply) == "Hello there."
-            assert (b'"usage"' in reply.content) is asked
-            assert frames_of(reply)[-1] == "[DONE]"
-            assert (await proxy.records())[0]["usage"]["prompt_tokens"] == 7
-            metrics = (await proxy.client.get("/metrics")).text
-            assert 'guardrail_tokens_total{direction="input",supervisor="upstream"} 7.0' in metrics
-
-
 async def test_a_reply_beyond_the_limit_is_a_502(tmp_path: Path) -> None:
     async with (
         FakeUpstream() as up,
@@ -528,7 +508,11 @@ TESTS: Mapping[str, str] = {
     "caches.*.max_entries": "tests/proxy/test_cache.py::test_the_longest_unused_is_forgotten_first",
     "caches.*.scope": "tests/e2e/test_cache.py::test_callers_share_only_what_the_config_lets_them",
     "caches.*.ttl_s": "tests/e2e/test_cache.py::test_a_kept_verdict_decides_like_a_new_one_and_shows",
-    "upstreams.*.stream_usage": f"{E2E}test_usage_of_streams_is_recorded_and_shown_to_those_who_asked",
+    "journal.stream_notes": "tests/e2e/test_interrupted.py::test_a_killed_stream_is_recorded_at_the_next_start",
+    "policies.*.input.allowed_tools": "tests/e2e/test_tools.py::test_only_allowed_tools_are_offered",
+    "policies.*.output.allowed_tools": "tests/e2e/test_tools.py::test_only_allowed_tools_are_called",
+    "policies.*.mcp_servers": "tests/e2e/test_tools.py::test_servers_of_the_callers_choice_need_a_policy",
+    "upstreams.*.stream_usage": "tests/e2e/test_operations.py::test_usage_of_streams_is_for_those_who_asked",
     "upstreams.*.allow_link_local": "tests/proxy/test_checks.py::test_what_cannot_work_together_is_an_error",
     "upstreams.*.api_key": f"{E2E}test_what_an_upstream_is_sent",
     "upstreams.*.base_url": f"{E2E}test_models_name_the_upstream_and_the_name_there",

@@ -148,3 +148,23 @@ def test_a_supervisor_built_in_code_is_checked_too() -> None:
 
 def test_names_of_models_served_by_a_wildcard_may_be_anything() -> None:
     assert findings("error", models={"*": {"upstream": "main"}}, **policy(attach={"models": ["gpt-*"]})) == []
+
+
+@pytest.mark.parametrize(
+    "judge",
+    [
+        {**JUDGE, "url": "http://127.0.0.1:8080/v1"},
+        {**JUDGE, "url": "http://localhost:8080/v1"},
+        {**JUDGE, "model": "again"},
+        {"use": "vote", "strategy": "any", "members": {"a": {**JUDGE, "model": "again"}, "b": WORDS}},
+    ],
+)
+def test_a_judge_behind_the_proxy_itself_is_refused(judge: dict[str, Any]) -> None:  # G-42, D-11
+    parts = {
+        "upstreams": {**BASE["upstreams"], "self": {"base_url": "http://127.0.0.1:8080/v1"}},
+        "models": {**BASE["models"], "again": {"upstream": "self"}},
+        "supervisors": {"judge": judge},
+    }
+    found = findings("error", **parts)
+    assert any("reached through this proxy, which would judge the judge" in line for line in found), found
+    assert findings("error", supervisors={"judge": {**JUDGE, "model": "gpt"}}) == []

@@ -77,7 +77,9 @@ async def call(model: Limited, *, stream: bool) -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("error", [connect_error(), timeout_error(), status_error(503)])
-async def test_a_server_that_is_down_is_not_called_until_the_pause_is_over(error: UpstreamError, stream: bool) -> None:
+async def test_a_server_that_is_down_is_not_called_until_the_pause_is_over(
+    error: UpstreamError, stream: bool
+) -> None:  # F-09
     fake, clock = FakeModel([error, error]), Clock()
     model = limited(fake, clock, Places(1, 0))
     for _ in range(2):

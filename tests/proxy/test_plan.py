@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from proxy.plan import Plan, Planner, Request, choose, matches, strictest
+from proxy.merging import strictest
+from proxy.plan import Plan, Planner, Request, choose, matches
 from proxy.policy import Attach, Policy, StagePolicy
 from proxy.wire.errors import RequestError
 from supervisors.testing import Always

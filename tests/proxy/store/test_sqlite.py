@@ -21,7 +21,7 @@ import orjson
 import pytest
 
 from proxy.policy import Action
-from proxy.record import Record
+from proxy.record import Begun, Record
 from proxy.rows import shorten
 from proxy.store.chain import canonical
 from proxy.store.protocol import Filters, Journal
@@ -344,3 +344,48 @@ async def test_five_thousand_records_a_second_are_accepted_cheaply_and_none_is_l
     assert journal.lost == 0
     await journal.aclose()
     assert rows_of(tmp_path / "journal.db", "SELECT count(*) FROM records") == [(5000,)]
+
+
+def begun(number: int) -> Begun:
+    row = record(number)
+    return Begun(
+        row.id, row.request_id, row.started, row.route, row.key_id, row.model, row.upstream, ("default",), VERSION
+    )
+
+
+async def test_a_stream_without_a_record_is_found_at_the_next_start(tmp_path: Path) -> None:  # O-16
+    path = tmp_path / "journal.db"
+    first = await open_journal(path, settings=FAST)
+    await first.archive_config(VERSION, ARCHIVE.to_text())
+    for number in (1, 2, 3):
+        first.begin(begun(number))
+    await first.flush()
+    first.accept(record(2))
+    first.begin(begun(4))
+    first.accept(record(4))
+    await first.aclose()
+    second = await open_journal(path, settings=FAST)
+    assert [(one.id, text) for one, text in second.leftovers] == [
+        (record(number).id, ARCHIVE.to_text()) for number in (1, 3)
+    ]
+    assert second.leftovers[0][0] == begun(1)
+    for one, _ in second.leftovers:
+        second.accept(one.to_record())
+    await second.aclose()
+    third = await open_journal(path, settings=FAST)
+    assert third.leftovers == []
+    await third.aclose()
+
+
+async def test_who_is_not_alone_leaves_the_streams_of_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    first = await open_journal(path, settings=FAST)
+    first.begin(begun(1))
+    await first.flush()
+    second = await open_journal(path, settings=FAST)
+    assert list(second.leftovers) == []
+    await first.aclose()
+    await second.aclose()
+    third = await open_journal(path, settings=FAST)
+    assert [one.id for one, _ in third.leftovers] == [record(1).id]
+    await third.aclose()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from proxy.record import Record
+from proxy.record import Begun, Record
 from proxy.store.testing import record
 from proxy.store.writer import BatchWriter, WriterSettings
 from supervisors.errors import StoreError
@@ -24,6 +24,7 @@ class Disk:
         self.full = full
         self.rows: list[str] = []
         self.batches: list[int] = []
+        self.notes: list[str] = []
         self.free = threading.Event()
         self.free.set()
         self.tried = threading.Event()
@@ -39,11 +40,33 @@ class Disk:
         self.batches.append(len(batch))
         return list(batch)
 
+    def begin(self, begun: Begun) -> None:
+        self.notes.append(begun.id)
+
     def tidy(self) -> bool:
         return False
 
     def close(self) -> None:
         self.closed = True
+
+
+def begun(number: int) -> Begun:
+    row = record(number)
+    return Begun(row.id, row.request_id, row.started, row.route, None, row.model, row.upstream, (), row.version)
+
+
+async def test_a_note_is_handed_on_before_its_record_and_written_without_one() -> None:  # O-16
+    disk = Disk()
+    writer = BatchWriter(disk, WriterSettings(delay_s=0.001, batch_limit=10))
+    writer.begin(begun(1))
+    writer.start()
+    await writer.run(None, 5.0)
+    assert (disk.notes, disk.batches) == ([begun(1).id], [0])
+    writer.begin(begun(2))
+    writer.accept(record(2))
+    await writer.run(None, 5.0)
+    assert (disk.notes, disk.rows) == ([begun(1).id, begun(2).id], [record(2).id])
+    await writer.aclose()
 
 
 async def test_records_are_written_in_order_and_in_batches() -> None:

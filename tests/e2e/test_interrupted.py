@@ -1,0 +1,93 @@
+"""A process that is killed in the middle of a stream leaves a trace of the exchange (operations O-16)."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from proxy.cli import main
+from tests.e2e.fake_replies import chat_chunks, sse
+from tests.e2e.fake_upstream import Answer, FakeUpstream
+from tests.e2e.processes import Served, serve_process
+from tests.e2e.serving import chat_body, guarded, serving, tree
+
+ROUTE = "/v1/chat/completions"
+
+
+def config(up: FakeUpstream, folder: Path, notes: str) -> dict[str, Any]:
+    made = tree(up.url, folder)
+    made["journal"] = {"path": str(folder / "journal.sqlite3"), "stream_notes": notes}
+    made["supervisors"] = {"words": {"use": "rules", "keywords": ["violet umbrella"]}}
+    made["policies"] = {"default": {"input": {"forced": ["words"]}}}
+    return made
+
+
+async def read_and_kill(proxy: Served) -> None:
+    """Kill the proxy once text of a stream has come."""
+    got = b""
+    with suppress(httpx.RemoteProtocolError, httpx.ReadError):
+        async with proxy.client.stream("POST", ROUTE, json=chat_body(stream=True)) as reply:
+            async for chunk in reply.aiter_bytes():
+                got += chunk
+                if b"one" in got:
+                    proxy.send(signal.SIGKILL)
+    assert b"one" in got
+    assert b"[DONE]" not in got
+
+
+@pytest.mark.parametrize(("notes", "found"), [("durable", 1), ("off", 0)])
+async def test_a_killed_stream_is_recorded_at_the_next_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], notes: str, found: int
+) -> None:
+    arguments = ["verify", "--journal", str(tmp_path / "journal.sqlite3")]
+    async with FakeUpstream() as up:
+        async with serve_process(config(up, tmp_path, notes), tmp_path) as proxy:
+            up.script(Answer(frames=sse(*chat_chunks("one", "two")), hold_at=2))
+            await read_and_kill(proxy)
+            await proxy.wait()
+        assert await asyncio.to_thread(main, arguments) == 0
+        shown = capsys.readouterr().out
+        assert ("a stream without a record: it is under way, or a crash cut it off" in shown) is bool(found)
+        async with serve_process(config(up, tmp_path, notes), tmp_path) as proxy:
+            rows = (await proxy.client.get("/v1/decisions")).json()["data"]
+            assert [(row["outcome"], row["route"], row["stream"]) for row in rows] == [
+                ("interrupted", ROUTE, True)
+            ] * found
+            metrics = [*arguments, "--metrics", f"{proxy.client.base_url}/metrics"]
+            code = await asyncio.to_thread(main, metrics)
+            shown = capsys.readouterr().out
+            assert (code, "the metrics equal the journal" in shown) == (0, True), shown
+            assert ("1 streams interrupted by a crash" in shown) is bool(found)
+            text = (await proxy.client.get("/metrics")).text
+            line = 'guardrail_exchanges_total{kind="exchange",model="gpt",outcome="interrupted"} 1.0'
+            assert (line in text) is bool(found)
+            assert any("streams were interrupted by a crash" in line for line in proxy.log) is bool(found)
+
+
+@pytest.mark.parametrize("notes", ["off", "batched", "durable"])
+async def test_a_stream_that_ends_leaves_its_record_and_nothing_else(tmp_path: Path, notes: str) -> None:
+    journal = {"path": tmp_path / "journal.sqlite3", "stream_notes": notes}
+    async with FakeUpstream() as up:
+        async with serving(guarded(up, tmp_path, journal=journal)) as proxy:
+            for text in ("hello", "violet umbrella"):
+                await proxy.chat(text, stream=True)
+            assert [row["outcome"] for row in await proxy.records(2)] == ["blocked_input", "answered"]
+        async with serving(guarded(up, tmp_path, journal=journal)) as proxy:
+            assert proxy.app.gateway.journal.leftovers == []
+
+
+async def test_a_note_that_cannot_be_written_first_lets_nothing_leave(tmp_path: Path) -> None:
+    journal = {"path": tmp_path / "journal.sqlite3", "stream_notes": "durable"}
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, journal=journal)) as proxy:
+        with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as database:
+            database.execute("drop table begun")
+            database.commit()
+        reply = await proxy.chat(stream=True)
+        assert (reply.status_code, reply.json()["error"]["code"]) == (503, "record_unavailable")
