@@ -65,13 +65,19 @@ class Guard:
     @classmethod
     def _build_classifier(cls, options: Mapping[str, object]) -> Supervisor:
         """Build the classifier that an encoder's card stands for; `use: classifier` has the same options."""
-        kind: type[BaseModel] = import_module("supervisors.classifier").Classifier
-        return cast("Supervisor", kind.model_validate({**options, "use": "classifier"}))
+        return cast("Supervisor", _classifier().model_validate({**options, "use": "classifier"}))
 
     @classmethod
     def model_json_schema(cls) -> dict[str, Any]:
-        """Describe both forms of an entry."""
-        return {"anyOf": [_embedded().model_json_schema(), ModelGuard.model_json_schema()]}
+        """Describe the forms of an entry."""
+        kinds: list[type[BaseModel]] = [_embedded(), ModelGuard, _classifier()]
+        return {"anyOf": [kind.model_json_schema() for kind in kinds]}
+
+
+def _classifier() -> type[BaseModel]:
+    # On first use: most configs have none.
+    kind: type[BaseModel] = import_module("supervisors.classifier").Classifier
+    return kind
 
 
 def _embedded() -> type[BaseModel]:
