@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from hashlib import sha256
 from time import monotonic
 from typing import Any, Literal
@@ -15,7 +15,7 @@ from supervisors.types import Assessment, Context, Exchange, Label, Segment, Sup
 
 OnLookup = Callable[[str, Literal["miss", "expired"]], None]
 
-_FORMAT = 1
+_FORMAT = 2
 """Of the key; another one makes every kept verdict unreachable."""
 
 
@@ -64,7 +64,8 @@ class VerdictCache:
         scope = caller if self._settings.scope == "key" else None
         head = [_FORMAT, self._name, self._version, scope, exchange.stage, exchange.choice, exchange.model]
         texts = [[_parts(segment) for segment in side] for side in (exchange.request, exchange.reply)]
-        return sha256(json.dumps([head, texts]).encode()).digest()
+        signals = [astuple(signal) for signal in exchange.signals]
+        return sha256(json.dumps([head, texts, signals]).encode()).digest()
 
     def find(self, key: bytes) -> Verdict | None:
         """Return the verdict kept under a key."""

@@ -281,6 +281,11 @@ def parse_config(text: str, environ: Mapping[str, str] | None = None, folder: Pa
     return _examine(read_tree(text, "the config"), environ, folder).require()
 
 
+def read_variable(name: str) -> str | None:
+    """Return a variable of the environment that a command names; configs use ``{env: NAME}``."""
+    return os.environ.get(name)  # noqa: TID251 - the one reader
+
+
 def _examine(tree: dict[str, Any], environ: Mapping[str, str] | None, folder: Path) -> Examined:
     expand_short_form(tree)
     move_caches(tree)

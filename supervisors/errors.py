@@ -10,6 +10,7 @@ GuardrailError
 ├── ReplyError           a reply came and breaks its contract
 ├── UpstreamError        the model server failed; carries the status for the caller
 ├── StoreError           the journal could not be written or read
+├── PullError            the files of a guard could not be fetched
 └── DatasetError         a dataset is missing, drifted or malformed
 """
 
@@ -96,6 +97,10 @@ class UpstreamError(GuardrailError):
 
 class StoreError(GuardrailError):
     """The journal could not be written, read or proven."""
+
+
+class PullError(GuardrailError):
+    """The files of a guard could not be fetched, or are not what was announced; nothing is left behind."""
 
 
 class DatasetError(GuardrailError):

@@ -15,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from supervisors.answers import Choices
 from supervisors.asking import Asker, time_for_calls
 from supervisors.card import Card, Caution, Grade, Server, read_policy_file, resolve_card
+from supervisors.encoder import list_encoders
 from supervisors.material import LOOP_CHARS, Call, Selection, Turns, count_chars, has_media, plan_calls
 from supervisors.parsers.reading import Side
 from supervisors.rendering import Wording
@@ -53,6 +54,8 @@ class Guard:
             ValidationError: shaped by pydantic, with the path of what is wrong.
         """
         options: Mapping[str, object] = cast("Mapping[str, object]", entry) if isinstance(entry, Mapping) else {}
+        if options.get("card") in list_encoders():
+            return cls._build_classifier(options)
         if options.get("card") != EMBEDDED:
             return ModelGuard.model_validate(entry)
         kind = _embedded()
@@ -60,9 +63,21 @@ class Guard:
         return cast("Supervisor", kind.model_validate(own))
 
     @classmethod
+    def _build_classifier(cls, options: Mapping[str, object]) -> Supervisor:
+        """Build the classifier that an encoder's card stands for; `use: classifier` has the same options."""
+        return cast("Supervisor", _classifier().model_validate({**options, "use": "classifier"}))
+
+    @classmethod
     def model_json_schema(cls) -> dict[str, Any]:
-        """Describe both forms of an entry."""
-        return {"anyOf": [_embedded().model_json_schema(), ModelGuard.model_json_schema()]}
+        """Describe the forms of an entry."""
+        kinds: list[type[BaseModel]] = [_embedded(), ModelGuard, _classifier()]
+        return {"anyOf": [kind.model_json_schema() for kind in kinds]}
+
+
+def _classifier() -> type[BaseModel]:
+    # On first use: most configs have none.
+    kind: type[BaseModel] = import_module("supervisors.classifier").Classifier
+    return kind
 
 
 def _embedded() -> type[BaseModel]:

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from supervisors.asking import time_for_calls, to_unknown
 from supervisors.decoded import append_decoded
@@ -64,7 +65,7 @@ class Moderation(BaseModel):
     Args:
         model: model of the service.
         url: base URL up to and including ``/v1``.
-        api_key: ``{env: NAME}`` or ``{file: PATH}``.
+        api_key: ``{env: NAME}`` or ``{file: PATH}``; required at api.openai.com.
         threshold: highest score from which a text is unsafe, instead of the service's own flag.
         thresholds: the same for single categories, by the service's names.
         scopes: scopes judged.
@@ -106,6 +107,13 @@ class Moderation(BaseModel):
             msg = f"the service has no category {', '.join(strange)}; it has {known}"
             raise ValueError(msg)
         return thresholds
+
+    @model_validator(mode="after")
+    def _check_key(self) -> Self:
+        if self.api_key is None and urlsplit(self.url).hostname == "api.openai.com":
+            msg = "api_key is required at api.openai.com"
+            raise ValueError(msg)
+        return self
 
     async def assess(self, exchange: Exchange, context: Context, /) -> Verdict:
         """Judge every selected text; one that is flagged is enough."""

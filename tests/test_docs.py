@@ -44,7 +44,9 @@ from proxy.gateway import Gateway
 from proxy.metrics import Metrics
 from proxy.store.rules import Labels
 from supervisors.cascade import Cascade, Step
+from supervisors.classifier import Classifier
 from supervisors.embedded.guard import EmbeddedGuard
+from supervisors.encoder import list_encoders, load_encoder
 from supervisors.guard import ModelGuard
 from supervisors.hosted.judging import JudgedTexts
 from supervisors.judge import Judge
@@ -181,6 +183,13 @@ def test_what_a_hosted_guard_has_of_its_own_is_documented_with_its_default(use: 
     common = {name: default_of(JudgedTexts, name) for name in JudgedTexts.model_fields}
     expected = {name: default for name, default in own.items() if common.get(name) != default}
     assert rows(sections(page("hosted.md"))[f"`{use}`"]) == expected
+
+
+def test_the_options_and_cards_of_classifiers_are_documented() -> None:
+    found = sections(page("classifiers.md"))
+    check_table(found["Options"], Classifier)
+    listed = dict(re.findall(r"^\| `([\w.-]+)` \| (\S+) \|", found["Cards"], re.MULTILINE))
+    assert listed == {name: load_encoder(name).hub_id for name in list_encoders()}
 
 
 @pytest.mark.parametrize("kind", [ModelGuard, Moderation])

@@ -1,4 +1,4 @@
-"""``guardrail-proxy guard``: train, calibrate, inspect and try the embedded guard."""
+"""``guardrail-proxy guard``: train and calibrate the embedded guard; list, try, pull and check all guards."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from proxy.commands.verify import Subparsers
+from proxy.guards import VERBS, add_verbs
 from supervisors.embedded.calibrate import Threshold, ThresholdsFile, find_threshold, parse_budget, write_thresholds
 from supervisors.embedded.check import compare_build
 from supervisors.embedded.evaluate import wilson_interval
@@ -37,7 +38,7 @@ EXIT_GATE = 10
 
 def add_parser(subparsers: Subparsers) -> None:
     """Declare the command with its verbs."""
-    text = "train, calibrate, inspect and try guards"
+    text = "list, try, pull, check, train and calibrate guards"
     guard = subparsers.add_parser("guard", help=text, description=text)
     guard.set_defaults(run=run)
     verbs = guard.add_subparsers(dest="verb", required=True, metavar="VERB")
@@ -47,6 +48,7 @@ def add_parser(subparsers: Subparsers) -> None:
     show.add_argument("card", choices=["embedded"], help="name of the guard")
     score = verbs.add_parser("score", help='judge one text, e.g. guard score "How do I bake bread?"')
     score.add_argument("text", help="text to judge; - reads standard input")
+    add_verbs(verbs)
 
 
 def _add_train(parser: argparse.ArgumentParser) -> None:
@@ -68,8 +70,11 @@ def _add_calibrate(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run one verb and return the exit code: 0 done, 1 error, 2 usage, 3 data drift, 10 a quality gate failed."""
-    verbs = {"train": _train, "calibrate": _calibrate, "show": _show, "score": _score}
+    """Run one verb and return its exit code.
+
+    0 done, 1 error or unknown, 2 usage, 3 data drift or offline, 10 a quality gate failed.
+    """
+    verbs = {"train": _train, "calibrate": _calibrate, "show": _show, "score": _score, **VERBS}
     try:
         return verbs[args.verb](args)
     except DatasetError as error:

@@ -74,13 +74,13 @@ def read_signals(answer: Json) -> Verdict:
     stopped = [word for word in endings if word in _BLOCKING]
     if not reason and not candidates:
         raise Broken
-    if not reason and not stopped:
+    blocked = [to_text(row.get("category")) for row in ratings if row.get("blocked") is True]
+    if not reason and not stopped and not blocked:
         if any(word not in _SIGNALLESS for word in endings):
             raise Broken("unknown_label")
         extras = {"score_kind": "severity" if risks else "label", "scores": risks}
         return Verdict(Label.SAFE, score=max(risks.values(), default=0.0), extras=extras)
-    stop = reason or stopped[0]
-    blocked = [to_text(row.get("category")) for row in ratings if row.get("blocked") is True]
+    stop = reason or next(iter(stopped), "rating")
     named = [*blocked, *[word for word in stopped if word in ("RECITATION", "SPII")]] or [stop]
     raw = list(dict.fromkeys(named))
     facts: dict[str, object] = {"score_kind": "label", "raw_categories": raw, "severity": stop, "scores": risks}

@@ -55,6 +55,8 @@ class JailbreakDetect(JudgedTexts):
         risk = _to_risk(score)
         if self.threshold is not None:
             found = risk >= self.threshold
+        elif not found and risk > 0.5:
+            raise Broken("contradiction")  # the sign says the winning class, and it is the other one
         return [_to_finding(risk, found=found, kind="probability")]
 
 

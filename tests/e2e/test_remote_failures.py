@@ -42,6 +42,7 @@ FAULTS: Mapping[str, tuple[Answer | None, Cause]] = {
 MODELS: Mapping[str, Mapping[str, object]] = {
     "moderation": {"use": "moderation"},
     "guard": {"use": "guard", "card": "llama-guard-3-8b"},
+    "classifier": {"use": "classifier", "card": "llama-prompt-guard-2-86m", "route": "classify"},
     "judge": {"use": "judge", "model": "judge", "repair": False, "structured": "none"},
 }
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # never used; the default one reads every root certificate

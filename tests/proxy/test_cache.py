@@ -10,6 +10,7 @@ import pytest
 from proxy.cache import Cached, Caches, VerdictCache
 from proxy.declared import CacheConfig
 from supervisors.ask import is_local
+from supervisors.signals import Signal
 from supervisors.testing import Always, context, exchange
 from supervisors.types import (
     Assessment,
@@ -155,3 +156,12 @@ def test_a_supervisor_without_a_cache_stays_itself_and_one_with_keeps_its_traits
     kept = caches.remember("s", plain, "app")
     assert kept is not plain
     assert is_local(kept) is is_local(plain)
+
+
+async def test_another_report_of_the_provider_is_another_question() -> None:
+    cache, _, _ = build()
+    inner = Counts()
+    cached = Cached(inner, cache, "key")
+    for signals in ((), (Signal("azure", "prompt", "hate", "none"),), (Signal("azure", "prompt", "hate", "filtered"),)):
+        await ask(cached, "hello", signals=signals)
+    assert inner.asked == 3

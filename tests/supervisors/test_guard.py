@@ -355,7 +355,7 @@ def test_the_embedded_card_is_the_embedded_guard() -> None:
     assert judged_stages(guard) == {"input"}
     with pytest.raises(ValidationError, match="url"):
         Guard.model_validate({"use": "guard", "card": "embedded", "url": "http://x/v1"})
-    assert len(Guard.model_json_schema()["anyOf"]) == 2
+    assert len(Guard.model_json_schema()["anyOf"]) == 3
 
 
 def test_joined_criteria_have_one_polarity() -> None:

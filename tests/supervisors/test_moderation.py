@@ -14,6 +14,7 @@ from supervisors.secret import Secret
 from supervisors.testing import FakeContext, exchange
 from supervisors.types import Cause, Exchange, Label, Media, Segment, Verdict
 
+HERE = "http://127.0.0.1:8000/v1"
 NO_LIMITS = Limits(None, {})
 NOTHING: dict[str, object] = {}
 NO_LIST: list[object] = []
@@ -36,7 +37,9 @@ def body(*results: object) -> tuple[int, object]:
 
 async def judge(*posts: tuple[int, object] | Exception, guard: Moderation | None = None, **options: object) -> Verdict:
     context = FakeContext(posts=posts)
-    asked = await ask("m", guard or Moderation.model_validate(options), exchange("violet umbrella"), context)
+    asked = await ask(
+        "m", guard or Moderation.model_validate({"url": HERE, **options}), exchange("violet umbrella"), context
+    )
     return asked.verdict
 
 
@@ -128,7 +131,7 @@ async def test_the_request_names_model_key_and_every_text_in_batches_of_32() -> 
 
 async def test_one_unsafe_text_among_many_decides_and_is_named() -> None:
     context = FakeContext(posts=[body(result(), result(flagged=True, violence=0.8), result())])
-    verdict = await Moderation().assess(exchange("a", "b", "c"), context)
+    verdict = await Moderation(url=HERE).assess(exchange("a", "b", "c"), context)
     assert (verdict.label, verdict.extras["chunk"], verdict.scope) == (Label.UNSAFE, 1, "conversation")
 
 
@@ -136,7 +139,7 @@ async def test_a_long_text_is_cut_and_nothing_is_left_out() -> None:
     # G-12, GU-24
     text = "".join(f"{i:05d} " for i in range(400))
     context = FakeContext(posts=[body(*[result()] * 7)])
-    verdict = await Moderation(max_chars=600, overlap=256).assess(exchange(text), context)
+    verdict = await Moderation(url=HERE, max_chars=600, overlap=256).assess(exchange(text), context)
     assert verdict.label is Label.SAFE
     chunks = inputs(context)[0]
     assert chunks[0] + "".join(chunk[256:] for chunk in chunks[1:]) == text
@@ -144,7 +147,7 @@ async def test_a_long_text_is_cut_and_nothing_is_left_out() -> None:
 
 
 async def test_too_many_chunks_are_over_the_limit() -> None:
-    verdict = await Moderation(max_chars=600, max_chunks=2).assess(exchange("x" * 5_000), FakeContext())
+    verdict = await Moderation(url=HERE, max_chars=600, max_chunks=2).assess(exchange("x" * 5_000), FakeContext())
     assert (verdict.cause, verdict.detail) == (Cause.OVER_LIMIT, "max_chunks")
 
 
@@ -161,19 +164,21 @@ async def test_a_body_the_service_finds_too_long_is_halved_once() -> None:
 async def test_what_is_not_text_is_unsupported_and_an_empty_exchange_is_skipped() -> None:
     # G-05
     image = Segment("/messages/0/content/0", "user", "media", "", media=Media("image/png", 1, "0" * 64))
-    only = await Moderation().assess(Exchange("i", "m", "input", (image,)), FakeContext())
+    only = await Moderation(url=HERE).assess(Exchange("i", "m", "input", (image,)), FakeContext())
     assert (only.cause, only.detail) == (Cause.UNSUPPORTED, "media")
     text = Segment("/messages/0/content/1", "user", "text", "hello")
-    both = await Moderation().assess(Exchange("i", "m", "input", (image, text)), FakeContext(posts=[body(result())]))
+    both = await Moderation(url=HERE).assess(
+        Exchange("i", "m", "input", (image, text)), FakeContext(posts=[body(result())])
+    )
     assert (both.label, both.cause) == (Label.UNKNOWN, Cause.UNSUPPORTED)
-    assert (await Moderation().assess(exchange("  "), FakeContext())).cause is Cause.SKIPPED
+    assert (await Moderation(url=HERE).assess(exchange("  "), FakeContext())).cause is Cause.SKIPPED
 
 
 async def test_scopes_roles_and_turns_narrow_what_is_sent() -> None:
     context = FakeContext(posts=[body(result())])
-    await Moderation(turns="last_user").assess(exchange("one", "two", "three", system="sys"), context)
-    await Moderation(scopes=("system",)).assess(exchange("one", system="sys"), context)
-    await Moderation(roles=frozenset({"assistant"})).assess(exchange("one", "two"), context)
+    await Moderation(url=HERE, turns="last_user").assess(exchange("one", "two", "three", system="sys"), context)
+    await Moderation(url=HERE, scopes=("system",)).assess(exchange("one", system="sys"), context)
+    await Moderation(url=HERE, roles=frozenset({"assistant"})).assess(exchange("one", "two"), context)
     assert inputs(context) == [["three"], ["sys"], ["two"]]
 
 
@@ -193,3 +198,8 @@ def test_a_plain_key_is_refused_and_a_dump_shows_none() -> None:
 def test_inline_results_have_the_same_form() -> None:
     found = read_results({"results": [result(flagged=True, self_harm=0.9), result()]}, 2, NO_LIMITS)
     assert [verdict.label for verdict in found] == [Label.UNSAFE, Label.SAFE]
+
+
+def test_at_openai_itself_a_key_is_required() -> None:  # F-05
+    with pytest.raises(ValidationError, match="api_key is required"):
+        Moderation.model_validate({"use": "moderation"})

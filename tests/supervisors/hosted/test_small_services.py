@@ -45,6 +45,8 @@ async def test_trustgate_without_its_plugins_word_is_unreadable(reply: object) -
         ({"jailbreak": True, "score": 0.8}, "unsafe", 0.8),
         ({"jailbreak": False}, "safe", 0.0),
         ({"score": -0.9}, UNREADABLE, None),
+        ({"jailbreak": False, "score": 0.9}, UNREADABLE, None),
+        ({"jailbreak": True, "score": -0.9}, "unsafe", 0.1),
         ({"jailbreak": False, "score": 3}, UNREADABLE, None),
         ({"jailbreak": False, "score": "low"}, UNREADABLE, None),
     ],
@@ -133,6 +135,7 @@ GEMINI: list[tuple[object, str]] = [
     ({"candidates": [{"finishReason": "SAFETY"}]}, "unsafe"),
     ({"candidates": [{"finishReason": "SPII"}]}, "unsafe"),
     ({"candidates": [{"finishReason": "SOMETHING_NEW"}]}, UNREADABLE),
+    ({"candidates": [{"finishReason": "STOP", "safetyRatings": [{"category": "x", "blocked": True}]}]}, "unsafe"),
     ({"candidates": [EMPTY]}, UNREADABLE),
 ]
 

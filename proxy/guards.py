@@ -1,0 +1,243 @@
+"""The verbs of ``guardrail-proxy guard`` for cards and their files: list, card, try, pull, verify, remove."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import yaml
+
+from proxy.config import Config, load_config, parse_config, read_variable
+from proxy.hub import CONTENT_HOSTS, HUB, Hub
+from proxy.pulling import Wish, find_source, pull, remove, verify
+from proxy.trying import PROBES, Question, describe, try_supervisor
+from supervisors.card import list_cards, load_card
+from supervisors.embedded.report import describe_guard
+from supervisors.embedded.shipped import shipped_weights
+from supervisors.encoder import list_encoders, load_encoder
+from supervisors.errors import ConfigError
+from supervisors.lock import read_lock
+from supervisors.types import Label
+
+EXIT_OK = 0
+EXIT_UNKNOWN = 1
+EXIT_DIFFERENT = 1
+EXIT_OFFLINE = 3
+
+EMBEDDED: Final = "embedded"
+_TRIED: Final = "tried"
+_OFFLINE: Final = ("GUARDRAIL_OFFLINE", "HF_HUB_OFFLINE")
+_LOCK: Final = Path("guards.lock")
+
+
+class Verbs(Protocol):
+    """What `argparse` returns from `add_subparsers`; its own name for it is private."""
+
+    def add_parser(self, name: str, *, help: str) -> argparse.ArgumentParser:  # noqa: A002 - its name
+        """Add a verb."""
+        ...
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Declare the verbs."""
+    listing = verbs.add_parser("list", help="every card: what it judges, how it is reached, its licence, pulled or not")
+    card = verbs.add_parser("card", help="print one card")
+    card.add_argument("name", help="name of the card")
+    _add_try(verbs.add_parser("try", help='ask a guard about a text, e.g. guard try "How do I bake bread?"'))
+    pulling = verbs.add_parser("pull", help="fetch a guard's files and lock them by hash")
+    _add_pull(pulling)
+    checking = verbs.add_parser("verify", help="compare pulled files with the lock")
+    checking.add_argument("names", nargs="*", metavar="NAME", help="guards; all by default")
+    removing = verbs.add_parser("remove", help="delete a pulled guard and its entry in the lock")
+    removing.add_argument("name", help="name of the card")
+    for parser in (listing, pulling, checking, removing):
+        parser.add_argument("--lock", type=Path, default=_LOCK, metavar="FILE", help="lock file (default guards.lock)")
+
+
+def _add_try(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("text", nargs="?", help="text to judge, - reads standard input; without it two built-in probes")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="config that holds the supervisor")
+    parser.add_argument("--name", metavar="NAME", help="its name in that config")
+    parser.add_argument("--card", default=EMBEDDED, metavar="NAME", help="without --config: a card (default embedded)")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="OPTION=VALUE",
+        help="an option beside the card, e.g. url=http://…",
+    )
+    parser.add_argument("--stage", choices=["input", "output"], default="input", help="judge it as a prompt or a reply")
+    parser.add_argument("--prompt", default="", metavar="TEXT", help="what the reply answers")
+    parser.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="for each text (default 60)")
+
+
+def _add_pull(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", help="name of the card")
+    parser.add_argument("--revision", metavar="REV", help="commit, tag or branch instead of the card's")
+    parser.add_argument("--accept-licence", metavar="ID", help="id of the licence, exactly as the hub has it")
+    parser.add_argument("--dir", metavar="DIR", help="folder below that of the lock file (default guards/NAME)")
+    parser.add_argument("--allow-remote-code", action="store_true", help="fetch Python files that the model needs")
+    parser.add_argument("--token-env", metavar="NAME", help="environment variable with a token for gated repositories")
+    parser.add_argument("--hub", default=HUB, metavar="URL", help="address of the hub, or of a mirror")
+    parser.add_argument(
+        "--content-host",
+        action="append",
+        default=list(CONTENT_HOSTS),
+        metavar="HOST",
+        help="host that file bodies may come from",
+    )
+
+
+def run_list(args: argparse.Namespace) -> int:
+    """Print one line a card."""
+    held = read_lock(args.lock).guards
+    rows = [("card", "judges", "route", "format", "licence", "pulled")]
+    rows.append((EMBEDDED, "prompt", "in process", "two heads", "Apache-2.0", "in the package"))
+    for name in list_cards():
+        card = load_card(name)
+        rows.append(
+            (name, _sides(card.judges), card.route, card.parser, _licence(card), "yes" if name in held else "-")
+        )
+    for name in list_encoders():
+        encoder = load_encoder(name)
+        rows.append(
+            (
+                name,
+                _sides(encoder.judges),
+                "classifier",
+                encoder.activation,
+                _licence(encoder),
+                "yes" if name in held else "-",
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        _say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    return EXIT_OK
+
+
+def _sides(judges: str) -> str:
+    return "prompt, response" if judges == "both" else judges
+
+
+def _licence(card: Any) -> str:
+    return f"{card.licence}{', gated' if card.gated else ''}{', code' if card.remote_code else ''}"
+
+
+def run_card(args: argparse.Namespace) -> int:
+    """Print a card as YAML, without what has its default."""
+    if args.name == EMBEDDED:
+        for line in describe_guard(shipped_weights().header):
+            _say(line)
+        return EXIT_OK
+    if args.name in list_encoders():
+        fields = load_encoder(args.name).model_dump(mode="json", exclude_defaults=True)
+    elif args.name in list_cards():
+        fields = load_card(args.name).model_dump(mode="json", exclude_defaults=True)
+    else:
+        msg = f"unknown card {args.name!r}; `guardrail-proxy guard list` names them"
+        raise ConfigError(msg)
+    _say(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True).rstrip())
+    return EXIT_OK
+
+
+def run_try(args: argparse.Namespace) -> int:
+    """Ask, print one JSON line a text, and return 1 if some verdict is unknown."""
+    config, name = _find_supervisor(args)
+    texts = PROBES if args.text is None else (sys.stdin.read() if args.text == "-" else args.text,)
+    questions = tuple([Question(text, args.stage, args.prompt) for text in texts])
+    found = asyncio.run(try_supervisor(config, name, questions, args.timeout))
+    for text, assessment in zip(texts, found, strict=True):
+        probe = {"text": text} if args.text is None else {}
+        _say(json.dumps({**probe, **describe(assessment)}, ensure_ascii=False))
+    return EXIT_UNKNOWN if any(each.verdict.label is Label.UNKNOWN for each in found) else EXIT_OK
+
+
+def _find_supervisor(args: argparse.Namespace) -> tuple[Config, str]:
+    if args.config is None:
+        if args.name is not None:
+            msg = "--name is a supervisor of a config: give --config FILE too, or --card NAME instead"
+            raise ConfigError(msg)
+        return _config_of(args.card, args.set), _TRIED
+    if args.set or args.card != EMBEDDED:
+        msg = "--card and --set describe a guard of their own: leave them out with --config"
+        raise ConfigError(msg)
+    config = load_config(args.config)
+    if args.name is None and len(config.supervisors) != 1:
+        msg = f"--name says which supervisor: {', '.join(sorted(config.supervisors)) or 'there is none'}"
+        raise ConfigError(msg)
+    return config, args.name or next(iter(config.supervisors))
+
+
+def _config_of(card: str, options: Sequence[str]) -> Config:
+    """Return a config with one guard in it, so that options are read and checked as in a file."""
+    entry: dict[str, object] = {"use": "guard", "card": card}
+    for option in options:
+        key, equals, value = option.partition("=")
+        if not equals:
+            msg = f"--set takes OPTION=VALUE, not {option!r}"
+            raise ConfigError(msg)
+        entry[key] = yaml.safe_load(value)
+    nowhere = {"main": {"base_url": "http://127.0.0.1:9/v1"}}
+    return parse_config(json.dumps({"upstreams": nowhere, "supervisors": {_TRIED: entry}}))
+
+
+def run_pull(args: argparse.Namespace) -> int:
+    """Pull a guard."""
+    offline = [name for name in _OFFLINE if (read_variable(name) or "0") not in ("", "0", "false")]
+    if offline:
+        _complain(f"{offline[0]} is set: nothing is fetched")
+        return EXIT_OFFLINE
+    token = None
+    if args.token_env is not None:
+        token = read_variable(args.token_env)
+        if not token:
+            msg = f"--token-env names {args.token_env}, which is not set"
+            raise ConfigError(msg)
+    wish = Wish(
+        args.lock, args.dir or f"guards/{args.name}", args.revision, args.accept_licence, args.allow_remote_code
+    )
+    if Path(wish.folder).is_absolute() or ".." in Path(wish.folder).parts:
+        msg = f"--dir is a folder below that of the lock file, not {wish.folder!r}"
+        raise ConfigError(msg)
+    pull(find_source(args.name), wish, Hub(args.hub, token, args.content_host), _say)
+    return EXIT_OK
+
+
+def run_verify(args: argparse.Namespace) -> int:
+    """Compare pulled files with the lock."""
+    wrong = list(verify(args.lock, args.names))
+    for sentence in wrong:
+        _complain(sentence)
+    if not wrong:
+        _say("all files are as locked")
+    return EXIT_DIFFERENT if wrong else EXIT_OK
+
+
+def run_remove(args: argparse.Namespace) -> int:
+    """Delete a pulled guard."""
+    remove(args.lock, args.name)
+    return EXIT_OK
+
+
+VERBS: Final[Mapping[str, Callable[[argparse.Namespace], int]]] = {
+    "list": run_list,
+    "card": run_card,
+    "try": run_try,
+    "pull": run_pull,
+    "verify": run_verify,
+    "remove": run_remove,
+}
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+
+
+def _complain(line: str) -> None:
+    sys.stderr.write(f"guardrail-proxy guard: {line}\n")

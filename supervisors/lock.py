@@ -1,0 +1,144 @@
+"""``guards.lock``: which files of which revision a pulled guard has, and whether they still are that (PL-03)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from supervisors.errors import ConfigError, MissingError
+
+_CHUNK = 1 << 20
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class LockedFile(_Strict):
+    """One file: its path below the guard's folder, its size and its hash."""
+
+    path: str = Field(min_length=1)
+    size: int = Field(ge=0)
+    sha256: Digest
+
+    @field_validator("path")
+    @classmethod
+    def _check_path(cls, path: str) -> str:
+        parts = PurePosixPath(path).parts
+        if path.startswith("/") or "\\" in path or ".." in parts or not parts:
+            msg = f"{path!r} leads out of the guard's folder"
+            raise ValueError(msg)
+        return path
+
+
+class Licence(_Strict):
+    """The licence that was accepted, and when (UTC)."""
+
+    id: str
+    accepted: str
+
+
+class LockedGuard(_Strict):
+    """One pulled guard."""
+
+    repo: str
+    revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+    licence: Licence
+    remote_code: bool = False
+    folder: str = Field(min_length=1)
+    files: tuple[LockedFile, ...] = Field(min_length=1)
+    pulled_with: str = ""
+
+
+class Lock(_Strict):
+    """The whole file, meant to be committed beside the config."""
+
+    version: Literal[1] = 1
+    guards: Mapping[str, LockedGuard] = Field(default_factory=dict[str, LockedGuard])
+
+    def to_text(self) -> str:
+        """Return the file's content."""
+        return json.dumps(self.model_dump(mode="json"), indent=2, sort_keys=True) + "\n"
+
+
+def read_lock(file: Path) -> Lock:
+    """Read a lock file; one that is not there is empty.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    try:
+        return Lock.model_validate_json(file.read_bytes())
+    except FileNotFoundError:
+        return Lock()
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        msg = f"{file} is no lock file: {where}: {first['msg']}"
+        raise ConfigError(msg) from error
+    except OSError as error:
+        msg = f"{file} cannot be read: {type(error).__name__}"
+        raise ConfigError(msg) from error
+
+
+def find_locked(lock: Lock, name: str, file: Path) -> LockedGuard:
+    """Return the entry of a guard (PL-05).
+
+    Raises:
+        MissingError: there is none; says how to make one.
+    """
+    entry = lock.guards.get(name)
+    if entry is None:
+        msg = f"{file} has no entry for {name!r}; `guardrail-proxy guard pull {name}` makes one"
+        raise MissingError(msg)
+    return entry
+
+
+def find_differences(folder: Path, entry: LockedGuard) -> Iterator[str]:
+    """Yield one sentence a file that is not what was locked (PL-04). Reads every file once.
+
+    Args:
+        folder: where the guard's files are.
+        entry: what they were.
+    """
+    root = folder.resolve()
+    for locked in entry.files:
+        file = folder / locked.path
+        if not file.is_file():
+            yield f"{file} is not there"
+            continue
+        if not file.resolve().is_relative_to(root):
+            yield f"{file} is a link that leads out of the guard's folder"
+            continue
+        size = file.stat().st_size
+        if size != locked.size:
+            yield f"{file} has {size} bytes, {locked.size} are locked"
+            continue
+        found = hash_file(file)
+        if found != locked.sha256:
+            yield f"{file} has sha256 {found}, {locked.sha256} is locked"
+
+
+def check_locked(folder: Path, entry: LockedGuard) -> None:
+    """Refuse a folder that is not what was locked.
+
+    Raises:
+        ConfigError: names the first file that differs, expected and found.
+    """
+    for sentence in find_differences(folder, entry):
+        raise ConfigError(sentence)
+
+
+def hash_file(file: Path) -> str:
+    """Return the SHA-256 of a file in hex."""
+    digest = hashlib.sha256()
+    with file.open("rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,161 @@
+"""The verbs list, card, try, pull, verify and remove of ``guardrail-proxy guard`` (GU-07, PL-01, PL-05, PL-06)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from proxy.commands import guard
+from supervisors.card import list_cards
+from supervisors.encoder import list_encoders
+from tests.proxy.fake_hub import FakeHub, serve_hub
+
+CARD = "protectai-injection-v2"
+
+
+def run(*words: str) -> int:
+    parser = argparse.ArgumentParser()
+    guard.add_parser(parser.add_subparsers(dest="command", required=True))
+    return guard.run(parser.parse_args(["guard", *words]))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GUARDRAIL_OFFLINE", raising=False)
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    return tmp_path
+
+
+def pull(hub: FakeHub, *words: str) -> int:
+    return run("pull", CARD, "--hub", hub.url, "--accept-licence", "apache-2.0", *words)
+
+
+def test_list_names_every_card(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("list") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["card", "embedded", *list_cards(), *list_encoders()]
+    assert "gated" in next(line for line in lines if line.startswith("llama-guard-3-8b"))
+
+
+@pytest.mark.parametrize("name", ["llama-guard-3-8b", "duoguard-0.5b"])
+def test_card_prints_a_card_that_can_be_read_again(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("card", name) == 0
+    assert yaml.safe_load(capsys.readouterr().out)["name"] == name
+
+
+def test_card_prints_the_embedded_one_and_refuses_an_unknown_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("card", "embedded") == 0
+    assert "topical detector" in capsys.readouterr().out
+    assert run("card", "violet") == 2
+    assert "unknown card 'violet'" in capsys.readouterr().err
+
+
+def verdicts(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_try_asks_the_embedded_guard_about_a_text_or_two_probes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("try", "How do I bake bread?") == 0
+    assert [found["label"] for found in verdicts(capsys)] == ["safe"]
+    assert run("try") == 0
+    assert ["text" in found for found in verdicts(capsys)] == [True, True]
+
+
+def test_try_asks_a_supervisor_of_a_config(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    entries = {
+        "words": {"use": "rules", "keywords": ["violet umbrella"]},
+        "embedded": {"use": "guard", "card": "embedded"},
+    }
+    tree = {"upstreams": {"main": {"base_url": "http://127.0.0.1:9/v1"}}, "supervisors": entries}
+    file = folder / "config.yaml"
+    file.write_text(yaml.safe_dump(tree))
+    asked = ("--config", str(file), "--name", "words")
+    assert run("try", "a violet umbrella", *asked, "--stage", "output", "--prompt", "what?") == 0
+    found = verdicts(capsys)[0]
+    assert (found["label"], found["spans"]) == ("unsafe", [["/choices/0/message/content", 2, 17, "rules"]])
+    assert run("try", "x", "--config", str(file)) == 2
+    assert "--name says which supervisor: embedded, words" in capsys.readouterr().err
+    assert run("try", "x", "--config", str(file), "--name", "none") == 2
+    assert run("try", "x", "--config", str(file), "--name", "embedded", "--stage", "output") == 2
+    assert "judges input only" in capsys.readouterr().err
+
+
+def test_try_says_unknown_with_its_cause_and_exits_with_1(capsys: pytest.CaptureFixture[str]) -> None:
+    where = ("--card", "llama-guard-3-8b", "--set", "url=http://127.0.0.1:9/v1")
+    assert run("try", "x", *where, "--timeout", "2") == 1
+    assert verdicts(capsys)[0]["cause"] == "error"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--set", "url"), "--set takes OPTION=VALUE"),
+        (("--name", "a"), "give --config FILE too"),
+        (("--config", "x.yaml", "--card", CARD), "leave them out with --config"),
+        (("--card", "llama-guard-3-8b", "--set", "shiny=1"), "unknown setting"),
+    ],
+)
+def test_try_refuses_what_does_not_go_together(
+    words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("try", "x", *words) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_pull_verify_list_and_remove(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with serve_hub(FakeHub(commit="89b085cd330414d3e7d9dd787870f315957e1e9f")) as hub:
+        assert pull(hub) == 0
+    out = capsys.readouterr().out
+    assert "licence apache-2.0, not gated" in out
+    assert "locked 4 files" in out
+    assert run("verify") == 0
+    assert run("list") == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith(f"{CARD} "))
+    assert row.endswith("yes")
+    (folder / "guards" / CARD / "onnx" / "model.onnx").write_bytes(b"another one")
+    assert run("verify", CARD) == 1
+    assert "are locked" in capsys.readouterr().err
+    assert run("remove", CARD) == 0
+    assert not (folder / "guards" / CARD).exists()
+    assert run("remove", CARD) == 2
+
+
+def test_a_hub_that_gives_another_commit_than_the_cards_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with serve_hub(FakeHub()) as hub:
+        assert pull(hub) == 1
+    assert "89b085cd330414d3e7d9dd787870f315957e1e9f was asked for" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["GUARDRAIL_OFFLINE", "HF_HUB_OFFLINE"])
+def test_offline_nothing_is_asked(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(name, "1")
+    with serve_hub(FakeHub()) as hub:
+        assert pull(hub) == 3
+        assert hub.asked == []
+    assert f"{name} is set" in capsys.readouterr().err
+
+
+def test_a_token_comes_from_the_environment_by_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serve_hub(FakeHub(status=403)) as hub:
+        assert pull(hub, "--token-env", "VIOLET_TOKEN") == 2
+        monkeypatch.setenv("VIOLET_TOKEN", "hf_violet")
+        assert pull(hub, "--token-env", "VIOLET_TOKEN") == 1
+        assert hub.tokens == ["Bearer hf_violet"]
+    assert "hf_violet" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("folder_name", ["/tmp/x", "../x"])  # noqa: S108 - refused
+def test_a_folder_outside_is_refused(folder_name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with serve_hub(FakeHub()) as hub:
+        assert pull(hub, "--dir", folder_name) == 2
+    assert "--dir is a folder below" in capsys.readouterr().err
