@@ -305,10 +305,10 @@ async def _open_chat(stack: AsyncExitStack, config: Config, addresses: Mapping[s
 
 
 def _context_opener(chat: ChatService, config: Config) -> Callable[[], Callable[[StagePlan], Context]]:
-    calls = config.limits.judge_calls_per_request
+    limits = config.limits
 
     def open_contexts() -> Callable[[StagePlan], Context]:
-        budget = Budget(calls)
+        budget = Budget(limits.judge_calls_per_request, limits.judge_cost_usd_per_request)
 
         def open_context(plan: StagePlan) -> Context:
             return chat.context(plan.timeout_s, budget, exhaustive=plan.exhaustive)
