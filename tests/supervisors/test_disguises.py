@@ -217,7 +217,8 @@ def test_a_canary_anywhere_in_a_megabyte_is_found_within_the_bound(name: str) ->
 @pytest.mark.parametrize("name", [name for name in LOCAL if name != "language"])
 def test_a_canary_in_a_long_text_of_any_field_is_found(name: str, field: str) -> None:  # D-05
     role, kind = FIELDS[field]
-    text = f"{MEGABYTE[:90_000]} {LOCAL[name]} {MEGABYTE[:10_000]}"
+    before = 786_000 if name == "rules, keyword" else 90_000  # the others take their time for a megabyte, tested above
+    text = f"{MEGABYTE[:before]} {LOCAL[name]} {MEGABYTE[: before // 3]}"
     segments = (Segment("/messages/0/content", "user", "text", "hello"), Segment("/messages/1/x", role, kind, text, 1))
     assert judge(SUPERVISORS[name][0], Exchange("t", "m", "input", segments)).label is Label.UNSAFE
 
