@@ -252,10 +252,7 @@ def _check_stage(
             served = " and ".join(sorted(judged_stages(supervisor)))
             yield Finding("error", path, f"{name} judges {served} only and cannot serve the {stage} stage")
         for full, part in walk(name, supervisor):
-            own: float | None = getattr(part, "timeout_s", None)
-            if own is not None and own > settings.timeout_s:
-                message = f"{full} may take {own:g} s but the stage ends after {settings.timeout_s:g} s"
-                yield Finding("error", f"{path}.timeout_s", message)
+            yield from _check_part(path, settings, full, part)
     if settings.opt_out and not settings.default_on:
         yield Finding("warning", f"{path}.opt_out", "there is nothing to leave out without default_on")
     if settings.mode == "shadow":
@@ -263,6 +260,15 @@ def _check_stage(
     yield from _check_coverage(path, settings, supervisors)
     if settings.forced and settings.unknown_policy.default == "log":
         yield Finding("warning", f"{path}.on_unknown", "a failed supervisor lets the exchange pass (on_unknown: log)")
+
+
+def _check_part(path: str, settings: StagePolicy, full: str, part: Supervisor) -> Iterator[Finding]:
+    if settings.mode != "shadow" and getattr(part, "sample", 1) < 1:
+        yield Finding("error", path, f"{full} judges a sample only: what enforces cannot; use mode: shadow")
+    own: float | None = getattr(part, "timeout_s", None)
+    if own is not None and own > settings.timeout_s:
+        message = f"{full} may take {own:g} s but the stage ends after {settings.timeout_s:g} s"
+        yield Finding("error", f"{path}.timeout_s", message)
 
 
 def _check_coverage(path: str, settings: StagePolicy, supervisors: Mapping[str, Supervisor]) -> Iterator[Finding]:

@@ -114,6 +114,7 @@ class LimitsConfig(BaseModel):
     max_in_flight: int = Field(default=1024, ge=1)
     max_queue: int = Field(default=256, ge=0)
     judge_calls_per_request: int = Field(default=32, ge=0)
+    judge_cost_usd_per_request: float | None = Field(default=None, gt=0)
     judge_concurrency: int = Field(default=64, ge=1)
     judge_concurrency_per_model: int = Field(default=32, ge=1)
 

@@ -167,9 +167,7 @@ async def open_runtime(
     refuse_errors(config)
     version = config_version(config)
     async with AsyncExitStack() as stack:
-        addresses: dict[str, UpstreamSettings] = {}
-        for name, settings in config.upstreams.items():
-            addresses[name] = await _address(stack, name, settings, config)
+        addresses = await _open_addresses(stack, config)
         upstreams = {name: Upstream(address) for name, address in addresses.items()}
         for upstream in upstreams.values():
             stack.push_async_callback(upstream.aclose)
@@ -218,6 +216,22 @@ def limit_models(config: Config, servers: Mapping[str, LimitedServer]) -> Mappin
         for name, model in config.served_models().items()
         if model.max_concurrency is not None
     }
+
+
+@asynccontextmanager
+async def open_chat(config: Config) -> AsyncGenerator[ChatService]:
+    """Start what the judges of a config need to be asked outside the proxy, local models included.
+
+    Raises:
+        ConfigError: settings that cannot work together, or something is missing.
+    """
+    refuse_errors(config)
+    async with AsyncExitStack() as stack:
+        yield await _open_chat(stack, config, await _open_addresses(stack, config))
+
+
+async def _open_addresses(stack: AsyncExitStack, config: Config) -> dict[str, UpstreamSettings]:
+    return {name: await _address(stack, name, settings, config) for name, settings in config.upstreams.items()}
 
 
 def refuse_errors(config: Config) -> None:
@@ -292,10 +306,10 @@ async def _open_chat(stack: AsyncExitStack, config: Config, addresses: Mapping[s
 
 
 def _context_opener(chat: ChatService, config: Config) -> Callable[[], Callable[[StagePlan], Context]]:
-    calls = config.limits.judge_calls_per_request
+    limits = config.limits
 
     def open_contexts() -> Callable[[StagePlan], Context]:
-        budget = Budget(calls)
+        budget = Budget(limits.judge_calls_per_request, limits.judge_cost_usd_per_request)
 
         def open_context(plan: StagePlan) -> Context:
             return chat.context(plan.timeout_s, budget, exhaustive=plan.exhaustive)

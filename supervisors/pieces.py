@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from supervisors.offsets import Place
+from supervisors.readings import find_readings
 from supervisors.transcript import Narrowing, select
 from supervisors.types import Cause, Exchange, Scope, Segment, Span, Verdict, unknown
-from supervisors.variants import DECODINGS, Usage, find_variants
+from supervisors.variants import DECODINGS, Layer, Usage, find_variants
 
 Cut = Callable[[str], Iterable[Place]]
 """Where a text is cut; the places together cover every character that matters."""
@@ -73,15 +74,22 @@ def cut_pieces(exchange: Exchange, scopes: Sequence[Scope], narrowing: Narrowing
             usage = variants.usage
             if variants.over_limit:
                 gap = unknown(Cause.OVER_LIMIT, detail=",".join(variants.over_limit))
-            found += _cut_segment(segment, cut)
-            for layer in variants.layers[1:]:
-                for decoded in layer.spans():
-                    for start, end in cut(decoded.text):
-                        text = decoded.text[start:end]
-                        found.append(Piece(segment.path, decoded.start, decoded.end, text, scope, decoded.chain))
+            found += [_piece(segment, place, segment.text) for place in cut(segment.text)]
+            for said in _find_hidden(segment, variants.layers):
+                found += [replace(said, text=said.text[start:end]) for start, end in cut(said.text)]
     return Pieces(tuple(found), gap)
 
 
-def _cut_segment(segment: Segment, cut: Cut) -> Iterator[Piece]:
-    for start, end in cut(segment.text):
-        yield Piece(segment.path, start, end, segment.text[start:end], segment.scope)
+def _piece(segment: Segment, place: Place, text: str) -> Piece:
+    return Piece(segment.path, *place, text[place.start : place.end], segment.scope)
+
+
+def _find_hidden(segment: Segment, layers: Sequence[Layer]) -> Iterator[Piece]:
+    """Yield what encoded runs say and what a disguised text says, each for the whole run or text it comes from."""
+    for layer in layers:
+        for decoded in layer.spans():
+            yield Piece(segment.path, decoded.start, decoded.end, decoded.text, segment.scope, decoded.chain)
+        for reading in find_readings(layer):
+            place = layer.locate("raw", 0, len(layer.text))
+            chain = ">".join([*layer.chain, reading.transform])
+            yield Piece(segment.path, *place, reading.text, segment.scope, chain)

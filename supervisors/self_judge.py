@@ -48,6 +48,11 @@ class _Loaded:
     prompt: str = ""
 
 
+def is_sampled(exchange_id: str, share: float) -> bool:
+    """Say whether an exchange is among the share that is asked about; both of its stages are, or neither."""
+    return int(hashlib.sha256(exchange_id.encode()).hexdigest()[:8], 16) < share * 2**32
+
+
 class SelfJudge(BaseModel, frozen=True, extra="forbid"):
     """Ask the model of the exchange what it thinks of the request, or of its own reply.
 
@@ -62,6 +67,8 @@ class SelfJudge(BaseModel, frozen=True, extra="forbid"):
         structured: output mode of ``structured``.
         reasoning: the model reasons before it answers.
         max_output_tokens: None takes 8 for one digit or word, else as a judge.
+        sample: share of exchanges that are asked about, chosen by their id; the others are ``unknown/skipped``. Only a
+            shadow stage may sample: what enforces judges everything.
     """
 
     capability: ClassVar[Capability] = "growth"
@@ -79,6 +86,7 @@ class SelfJudge(BaseModel, frozen=True, extra="forbid"):
     max_chunks: int = Field(default=64, ge=1)
     context_chars: int = Field(default=24_000, ge=0)
     parallel: int = Field(default=4, ge=1, le=64)
+    sample: float = Field(default=1.0, gt=0, le=1)
 
     _loaded: _Loaded = PrivateAttr(default_factory=_Loaded)
 
@@ -102,6 +110,8 @@ class SelfJudge(BaseModel, frozen=True, extra="forbid"):
 
     async def assess(self, exchange: Exchange, context: Context, /) -> Verdict:
         """Ask the exchange's own model, in as many calls as the length needs."""
+        if self.sample < 1 and not is_sampled(exchange.id, self.sample):
+            return unknown(Cause.SKIPPED, detail="not_sampled")
         judge = self._loaded.judge
         if judge is not None:
             verdict = await judge.model_copy(update={"model": exchange.model}).assess(exchange, context)

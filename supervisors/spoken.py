@@ -16,7 +16,7 @@ from typing import NamedTuple, cast
 MIN_HITS = 2.2
 """Weight of function words a text needs before it counts as one language's; names and code have none."""
 
-_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+_WORD = re.compile(r"(?<!\w)[^\W\d_]+(?:'[^\W\d_]+)?(?!\w)")
 _FEW = 0.12
 """Share of function words below which a long text is a list, a name or code rather than running text."""
 

@@ -46,6 +46,7 @@ class _Findings:
 
     logits: dict[HeadName, float] = field(default_factory=dict[HeadName, float])
     flagged: set[HeadName] = field(default_factory=set[HeadName])
+    doubtful: bool = False
     margin: float = 0.0
     scope: Scope | None = None
     transform: str | None = None
@@ -61,6 +62,8 @@ class EmbeddedGuard(BaseModel):
         heads: which heads speak: ``harm`` (plainly harmful request), ``injection`` (jailbreak wrapping).
         budget: false-positive budget on the calibration set, one for all heads or one a head. Shipped: 0.05, 0.02,
             0.01, 0.002; a thresholds file may hold others. Default harm 0.05, injection 0.01.
+        abstain: looser budget, one for all heads or one a head: what it flags and `budget` does not is
+            ``unknown/abstained``, so that a cascade asks its next step. None never abstains.
         thresholds: file made by ``guardrail-proxy guard calibrate``, instead of the shipped thresholds.
         prior: expected share of harmful prompts in the traffic; shifts the score, never the label.
         scopes: scopes that are judged, each on its own.
@@ -76,6 +79,7 @@ class EmbeddedGuard(BaseModel):
 
     heads: tuple[HeadName, ...] = Field(default=("harm", "injection"), min_length=1)
     budget: Budget | dict[HeadName, Budget] | None = None
+    abstain: Budget | dict[HeadName, Budget] | None = None
     thresholds: Path | None = None
     prior: float | None = Field(default=None, gt=0, lt=1)
     scopes: frozenset[Scope] = Field(default=frozenset[Scope]({"conversation"}), min_length=1)
@@ -84,20 +88,36 @@ class EmbeddedGuard(BaseModel):
 
     _weights: Weights = PrivateAttr()
     _limits: dict[HeadName, float] = PrivateAttr()
+    _doubts: dict[HeadName, float] = PrivateAttr()
     _shifts: dict[HeadName, float] = PrivateAttr()
 
     @model_validator(mode="after")
     def _load(self) -> Self:
         try:
             self._weights = shipped_weights()
-            self._limits = {head: self._find_limit(head) for head in self.heads}
+            self._limits = {head: self._find_limit(head, self.budget) for head in self.heads}
+            self._doubts = self._find_doubts()
         except ConfigError as error:
             raise ValueError(str(error)) from error
         self._shifts = {head: self._find_shift(head) for head in self.heads}
         return self
 
-    def _find_limit(self, head: HeadName) -> float:
-        budget = self.budget.get(head) if isinstance(self.budget, dict) else self.budget
+    def _find_doubts(self) -> dict[HeadName, float]:
+        """Return the logits above which a head abstains."""
+        if self.abstain is None:
+            return {}
+        doubts: dict[HeadName, float] = {}
+        for head in self.heads:
+            if not isinstance(self.abstain, dict) or head in self.abstain:
+                doubts[head] = self._find_limit(head, self.abstain)
+        for head, z in doubts.items():
+            if z >= self._limits[head]:
+                msg = f"abstain of head {head} must be a larger budget than its budget, so that something lies between"
+                raise ConfigError(msg)
+        return doubts
+
+    def _find_limit(self, head: HeadName, chosen: str | dict[HeadName, str] | None) -> float:
+        budget = chosen.get(head) if isinstance(chosen, dict) else chosen
         wanted = parse_budget(budget or DEFAULT_BUDGETS[head])
         known = self._known_thresholds().get(head, {})
         for text, z in known.items():
@@ -163,13 +183,14 @@ class EmbeddedGuard(BaseModel):
             z = logits[head]
             found.logits[head] = max(z, found.logits.get(head, z))
             margin = z - self._limits[head]
+            found.doubtful = found.doubtful or z > self._doubts.get(head, z)
             if margin > 0:
                 found.flagged.add(head)
                 if margin > found.margin:
                     found.margin, found.scope, found.transform = margin, scope, transform
 
     def _conclude(self, found: _Findings, *, unsupported: bool) -> Verdict:
-        score = self._to_score(found.logits)
+        score = max(self._to_scores(found.logits).values(), default=None)
         if found.flagged:
             categories = [CATEGORIES[head] for head in self.heads if head in found.flagged]
             verdict = replace(unsafe(*categories, score=score, transform=found.transform), scope=found.scope)
@@ -179,11 +200,13 @@ class EmbeddedGuard(BaseModel):
             verdict = unknown(Cause.UNSUPPORTED, detail="media")
         elif not found.logits:
             return safe(detail="empty")
+        elif found.doubtful:
+            verdict = replace(unknown(Cause.ABSTAINED, detail="band"), score=score)
         else:
             verdict = safe(score=score)
-        return replace(verdict, extras={"logits": dict(found.logits)})
+        scores = {CATEGORIES[head]: score for head, score in self._to_scores(found.logits).items()}
+        return replace(verdict, extras={"logits": dict(found.logits), "scores": scores})
 
-    def _to_score(self, logits: Mapping[HeadName, float]) -> float | None:
+    def _to_scores(self, logits: Mapping[HeadName, float]) -> Mapping[HeadName, float]:
         heads = self._weights.header.heads
-        scores = [calibrate_score(heads[head], z, self._shifts[head]) for head, z in logits.items()]
-        return max(scores, default=None)
+        return {head: calibrate_score(heads[head], z, self._shifts[head]) for head, z in logits.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -17,7 +18,7 @@ from proxy.config import Config, parse_config
 from supervisors.testing import Always, Finds, Sleeps
 from supervisors.types import Cause, Supervisor, unknown, unsafe
 from tests.e2e.fake_replies import chat_chunks, chat_reply, sse
-from tests.e2e.fake_upstream import Answer, FakeUpstream
+from tests.e2e.fake_upstream import Answer, FakeUpstream, Received
 from tests.e2e.serving import CANARY, Serving, chat_body, content_of, frames_of, guarded, policy, serving, tree
 
 ROUTE = "/v1/chat/completions"
@@ -227,6 +228,30 @@ async def test_the_budget_of_judge_calls(tmp_path: Path) -> None:  # G-50
         assert (reply.status_code, reply.json()["error"]["code"]) == (400, "content_not_judged")
         assert reply.json()["error"]["guardrail"]["cause"] == "over_limit"
         assert up.received == []
+
+
+async def test_the_cost_of_judge_calls_is_capped(tmp_path: Path) -> None:  # G-50
+    def judged(request: Received) -> Answer:
+        system = json.loads(request.body)["messages"][0]["content"]
+        nonce = re.search(r"the text `([0-9a-f]{32})`", system)
+        reply = chat_reply(json.dumps({"nonce": nonce and nonce[1], "label": "safe"}))
+        return Answer(json={**reply, "usage": {"prompt_tokens": 1, "completion_tokens": 1, "cost": 0.5}})
+
+    judge = {"use": "judge", "model": "gpt"}
+    both = {"default": {stage: {"forced": ["one"]} for stage in ("input", "output")}}
+    for cap in (0.4, 2.0):
+        async with FakeUpstream() as up:
+            limits = {"judge_cost_usd_per_request": cap}
+            config = parse(
+                {**tree(up.url, tmp_path), "supervisors": {"one": judge}, "policies": both, "limits": limits}
+            )
+            async with serving(config) as proxy:
+                up.script(judged, Answer(), judged)
+                reply = await proxy.chat()
+                assert reply.status_code == 200
+                choice = reply.json()["choices"][0]
+                assert (choice["finish_reason"] == "content_filter") == (cap < 0.5)  # the second call is too dear
+                assert len(up.received) == (2 if cap < 0.5 else 3)
 
 
 @pytest.mark.parametrize("setting", ["judge_concurrency", "judge_concurrency_per_model"])
@@ -456,6 +481,7 @@ TESTS: Mapping[str, str] = {
     "keys.*.routes": f"{E2E}test_keys_are_bound_to_routes_and_policies_to_keys_and_tags",
     "keys.*.tags": f"{E2E}test_keys_are_bound_to_routes_and_policies_to_keys_and_tags",
     "limits.judge_calls_per_request": f"{E2E}test_the_budget_of_judge_calls",
+    "limits.judge_cost_usd_per_request": f"{E2E}test_the_cost_of_judge_calls_is_capped",
     "limits.judge_concurrency": f"{E2E}test_judge_calls_wait_for_a_place",
     "limits.judge_concurrency_per_model": f"{E2E}test_judge_calls_wait_for_a_place",
     "limits.max_body_bytes": f"{HOSTILE}test_bodies_beyond_the_limit_are_refused_while_reading",

@@ -34,6 +34,10 @@ def policy(**settings: Any) -> dict[str, Any]:
     [
         ({"server": {"host": "10.0.0.1"}}, "server.host: 10.0.0.1 is not loopback and no key is configured"),
         (
+            {"supervisors": {"own": {"use": "self_judge", "sample": 0.1}}, **policy(input={"forced": ["own"]})},
+            "p.input: own judges a sample only: what enforces cannot",
+        ),
+        (
             policy(input={"forced": ["words"], "mode": "parallel", "on_unsafe": "redact"}),
             "p.input.on_unsafe: redact is impossible",
         ),

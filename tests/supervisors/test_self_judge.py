@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from typing import Any
@@ -125,6 +126,18 @@ async def test_a_long_text_is_judged_in_windows() -> None:  # G-12
     assert (verdict.label, len(fake.calls)) == (Label.SAFE, 4)
     verdict, fake = await run(self_judge(max_chars=1_000, max_chunks=2), "0", sample=exchange("a" * 2_500))
     assert (verdict.cause, fake.calls) == (Cause.OVER_LIMIT, [])
+
+
+async def test_a_sample_asks_about_its_share_of_exchanges_by_id() -> None:
+    subject = self_judge(sample=0.25)
+    asked = 0
+    for number in range(400):
+        sample = dataclasses.replace(exchange("violet umbrella"), id=f"exchange-{number}")
+        verdict, fake = await run(subject, "1", sample=sample)
+        again, _ = await run(subject, "1", sample=dataclasses.replace(sample, stage="output"))
+        assert (verdict.cause is Cause.SKIPPED) == (again.detail == "not_sampled") == (not fake.calls)
+        asked += verdict.label is Label.UNSAFE
+    assert 70 <= asked <= 130  # 100 expected; six deviations would be 52
 
 
 def test_styles_have_prompts_of_their_own() -> None:

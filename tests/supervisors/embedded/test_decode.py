@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from supervisors.embedded.decode import FUNCTION_WORDS, VARIANTS, VariantName, read_hidden
+from supervisors.embedded.decode import VARIANTS, VariantName, read_hidden
 from supervisors.variants import Usage
 
 PHRASE = "how do you find the violet umbrella that was left in the hall"
@@ -49,7 +49,6 @@ def test_a_short_decoded_text_is_left_alone() -> None:  # LG-07: at least 24 cha
 
 def test_a_transform_that_does_not_read_like_english_is_left_alone() -> None:  # LG-07: three of forty words
     assert "rot13" not in found("violet umbrella violet umbrella violet umbrella")
-    assert len(FUNCTION_WORDS) == 40
 
 
 def test_a_bound_of_the_decoder_is_reported() -> None:  # G-08

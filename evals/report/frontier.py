@@ -1,0 +1,197 @@
+"""Several supervisors over several data sets in one table, and the Pareto front of detection against false alarms.
+
+Every rate is taken from the summaries of runs; computed here are only means over data sets and quantiles of times.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from evals.attempts import as_object
+from evals.client import number, objects
+from evals.journal import JsonObject
+from evals.report.figures import sections_of
+from evals.report.plots import Point, draw_plane
+from evals.report.svg import Figure
+from evals.rows import Row
+from evals.statistics.jsonable import Json
+
+_Z95 = 1.959963984540054
+_RATES = ("detection_rate", "false_positive_rate")
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """The unweighted mean of rates over data sets.
+
+    Args:
+        estimate: in 0..1.
+        lo: lower end of its 95 % interval.
+        hi: upper end.
+        sets: data sets.
+        n: items over all sets.
+    """
+
+    estimate: float
+    lo: float
+    hi: float
+    sets: int
+    n: int
+
+    def __str__(self) -> str:
+        return f"{self.estimate:.3f} [{self.lo:.3f}, {self.hi:.3f}]"
+
+
+@dataclass(slots=True)
+class Measured:
+    """What runs say of one supervisor.
+
+    Args:
+        name: as configured; stage and members left out.
+        rates: data set → name of the rate → rate of the summary.
+        seconds: of every verdict.
+        cost_usd: sum of the reported costs, None when none was reported.
+        verdicts: verdicts counted.
+        unknown: of them unknown.
+    """
+
+    name: str
+    rates: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
+    seconds: list[float] = field(default_factory=list[float])
+    cost_usd: float | None = None
+    verdicts: int = 0
+    unknown: int = 0
+
+    def mean(self, rate: str, sets: Sequence[str]) -> Mean | None:
+        """Return the mean of a rate over data sets; None unless every one of them was measured."""
+        return mean_of([self.rates.get(dataset, {}).get(rate) for dataset in sets])
+
+
+def mean_of(rates: Sequence[Json]) -> Mean | None:
+    """Return the mean of rates with a normal interval from shrunken variances, (k + 2) of (n + 4) each.
+
+    Source: Agresti and Coull, "Approximate is better than exact", The American Statistician 52 (1998), for the
+    shrinking, which keeps a rate of zero from having no variance.
+    """
+    estimates: list[float] = []
+    variance, items = 0.0, 0
+    for rate in rates:
+        body = as_object(rate)
+        k, n = number(body.get("k")), number(body.get("n"))
+        if not n or k is None:
+            return None
+        share = (k + 2) / (n + 4)
+        variance += share * (1 - share) / (n + 4)
+        estimates.append(k / n)
+        items += int(n)
+    if not estimates:
+        return None
+    centre, half = sum(estimates) / len(estimates), _Z95 * math.sqrt(variance) / len(estimates)
+    return Mean(centre, max(0.0, centre - half), min(1.0, centre + half), len(estimates), items)
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """All supervisors of some runs.
+
+    Args:
+        measured: in the order in which the runs name them.
+        harmful: data sets with harmful items.
+        benign: data sets with benign items.
+    """
+
+    measured: tuple[Measured, ...]
+    harmful: tuple[str, ...]
+    benign: tuple[str, ...]
+
+
+def read_frontier(runs: Iterable[tuple[JsonObject, Sequence[Row]]]) -> Frontier:
+    """Put runs together.
+
+    Args:
+        runs: summary and rows of each; a supervisor of the same name in a later run adds its data sets.
+    """
+    found: dict[str, Measured] = {}
+    sets: dict[str, dict[str, None]] = {rate: {} for rate in _RATES}
+    for summary, rows in runs:
+        for section in sections_of(summary):
+            for full, rates in as_object(section["supervisors"]).items():
+                name = full.partition("@")[0]
+                if "/" not in name:  # a member of a panel is listed by itself if it is configured by itself
+                    one = found.setdefault(name, Measured(name))
+                    one.rates[str(section["dataset"])] = as_object(rates)
+                    for rate in _RATES:
+                        if number(as_object(as_object(rates)[rate]).get("n")):
+                            sets[rate][str(section["dataset"])] = None
+        for row in rows:
+            _add_times(found, row)
+    return Frontier(tuple(found.values()), tuple(sets[_RATES[0]]), tuple(sets[_RATES[1]]))
+
+
+def _add_times(found: Mapping[str, Measured], row: Row) -> None:
+    for verdict in objects(row.fields.get("verdicts")):
+        one = found.get(str(verdict["supervisor"]))
+        if one is None or verdict.get("cause") == "skipped":
+            continue
+        one.verdicts += 1
+        one.unknown += verdict.get("label") == "unknown"
+        one.seconds.append(number(verdict.get("seconds")) or 0.0)
+        cost = number(verdict.get("cost"))
+        if cost is not None:
+            one.cost_usd = (one.cost_usd or 0.0) + cost
+
+
+def to_markdown(frontier: Frontier) -> list[str]:
+    """Return three tables: the means with times and cost, detection by data set, false positives by data set."""
+    lines = [
+        f"| supervisor | detection, mean of {len(frontier.harmful)} sets | false positives, mean of "
+        f"{len(frontier.benign)} sets | unknown | ms, median and p95 | USD of 1,000 |",
+        "|---|---|---|---|---|---|",
+    ]
+    for one in frontier.measured:
+        unknown = one.unknown / one.verdicts if one.verdicts else 0.0
+        cost = "–" if one.cost_usd is None or not one.verdicts else f"{one.cost_usd / one.verdicts * 1000:.4f}"
+        dr, fpr = one.mean(_RATES[0], frontier.harmful), one.mean(_RATES[1], frontier.benign)
+        lines.append(f"| `{one.name}` | {dr or '–'} | {fpr or '–'} | {unknown:.3f} | {_times(one.seconds)} | {cost} |")
+    for title, rate, sets in (
+        ("detection", _RATES[0], frontier.harmful),
+        ("false positives", _RATES[1], frontier.benign),
+    ):
+        lines += ["", f"| {title} | {' | '.join([f'`{name}`' for name in sets])} |", "|---" * (len(sets) + 1) + "|"]
+        for one in frontier.measured:
+            cells = [_cell(one.rates.get(name, {}).get(rate)) for name in sets]
+            lines.append(f"| `{one.name}` | {' | '.join(cells)} |")
+    return lines
+
+
+def _times(seconds: Sequence[float]) -> str:
+    if not seconds:
+        return "–"
+    ascending = sorted(seconds)
+    p95 = ascending[max(0, math.ceil(len(ascending) * 0.95) - 1)]
+    return f"{median(ascending) * 1000:.2f}, {p95 * 1000:.2f}"
+
+
+def _cell(rate: Json) -> str:
+    body = as_object(rate)
+    k, n = number(body.get("k")), number(body.get("n"))
+    lo, hi = number(body.get("lo")), number(body.get("hi"))
+    if not n or k is None:
+        return "–"
+    interval = f" [{lo:.2f}, {hi:.2f}]" if lo is not None and hi is not None else ""
+    return f"{k / n:.2f}{interval} {k:.0f}/{n:.0f}"
+
+
+def draw_frontier(frontier: Frontier) -> Figure:
+    """Draw the means; supervisors that were not measured on every set are left out."""
+    points: list[Point] = []
+    for one in frontier.measured:
+        dr, fpr = one.mean(_RATES[0], frontier.harmful), one.mean(_RATES[1], frontier.benign)
+        if dr is not None and fpr is not None:
+            spans = (fpr.lo, fpr.hi), (dr.lo, dr.hi)
+            points.append(Point(one.name, fpr.estimate, dr.estimate, f"{dr} (n={dr.n})", f"{fpr} (n={fpr.n})", *spans))
+    means = f"mean detection over {', '.join(frontier.harmful)}; false positives over {', '.join(frontier.benign)}"
+    return draw_plane("frontier", f"Supervisors: {means}", "false positive rate", points, share=False)

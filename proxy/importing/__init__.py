@@ -1,0 +1,1 @@
+"""Read the configs of other gateways and write ours."""

@@ -1,0 +1,118 @@
+"""Read a whole text as its writer may have meant it to be read: unmasked, un-spaced, rotated, reversed, un-leeted.
+
+Unlike the variants, which a pattern is searched in, a reading is a text for something that judges texts. It is offered
+only where it says more than the text itself: where letters were masked or spaced out, or where the result reads like
+English and the text does not. So plain text is not judged several times.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from supervisors.confusables import CONFUSABLES
+from supervisors.norm import normalize, unleet
+from supervisors.variants import Layer
+
+MIN_FUNCTION_WORDS = 3
+FUNCTION_WORDS = frozenset(
+    {
+        *("the", "of", "and", "to", "in", "is", "that", "it", "for", "as"),
+        *("with", "was", "on", "be", "by", "this", "have", "from", "or", "an"),
+        *("are", "not", "but", "you", "all", "can", "how", "what", "who", "do"),
+        *("your", "my", "me", "his", "they", "at", "if", "which", "when", "will"),
+    }
+)
+"""Forty common English function words."""
+
+_WORD = re.compile(r"[a-z]+")
+_WHOLE_WORD = re.compile(r"(?<!\w)[a-z]+(?!\w)")
+_NUMBER = re.compile(r"(?<![^\W_])[0-9$@!.,:-]+(?![^\W_])")
+_UNSEEN = (
+    "\u00ad\u034f\u115f\u1160\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\u3164\ufeff\uffa0\ufe00-\ufe0f"
+    "\U000e0000-\U000e007f"
+)
+_ALIKE = "".join(map(re.escape, CONFUSABLES))
+_MARKS = "\u0300-\u036f"
+_STYLES = ("\uff21-\uff3a\uff41-\uff5a", "\U0001d400-\U0001d6a3", "\u24b6-\u24e9", "\U0001f130-\U0001f189")
+"""Fullwidth, mathematical, circled and squared letters."""
+_MASKED = re.compile(
+    f"[{_UNSEEN}{_ALIKE}{_MARKS}{''.join(_STYLES)}](?:"  # one class in front: plain text is passed over at full speed
+    f"(?<=[A-Za-z][{_UNSEEN}])[{_UNSEEN}]*[A-Za-z]"  # split by what nobody sees
+    f"|(?<=[A-Za-z][{_ALIKE}])|(?<=[{_ALIKE}])[A-Za-z]"  # a word of two alphabets
+    f"|(?<=[A-Za-z][\u0334-\u0338])|(?<=[{_MARKS}])(?:[{_MARKS}]|[A-Za-z][{_MARKS}])"  # struck through; marks on marks
+    + "".join([f"|(?<=[{style}])[{style}]" for style in _STYLES])
+    + ")"
+)
+_SPACED = re.compile(r"(?<![^\W_])(?:[^\W_][ .\-_*|/]{1,3}){7,}[^\W_](?![^\W_])")
+_GAP = re.compile(r"[ .\-_*|/]{2,}")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One further text with the chain of transforms that led to it."""
+
+    transform: str
+    text: str
+
+
+def find_readings(layer: Layer) -> Iterator[Reading]:
+    """Yield what else a text may say; each differs from the text in more than spaces and case."""
+    text = layer.text
+    if not text.isascii() and is_masked(text):
+        yield Reading("norm", normalize(text, fold_case=False))
+    if (spaced := join_spaced(text)) != text:
+        yield Reading("squash", spaced)
+    if _spells_english(layer.rot13):
+        rotated = _rotate_lines(layer.text)
+        if reads_like_english(rotated.lower()) or not _spells_english(layer.norm):
+            yield Reading("rot13", rotated)
+    if reads_like_english(layer.reverse):
+        yield Reading("reverse", layer.reverse)
+    if layer.unleeted != layer.norm and _gains_words(layer):
+        yield Reading("leet", layer.unleeted)
+
+
+def is_masked(text: str) -> bool:
+    """Say whether letters of a text are masked: split by what nobody sees, or written with look-alikes.
+
+    Words of another script, and letters with accents, are not masked.
+    """
+    return _MASKED.search(text) is not None
+
+
+def join_spaced(text: str) -> str:
+    """Return the text with letters that stand apart joined to words; two separators in a row end a word."""
+    return _SPACED.sub(_join, text)
+
+
+def _join(run: re.Match[str]) -> str:
+    return " ".join([re.sub(r"[\W_]", "", word) for word in _GAP.split(run[0])])
+
+
+def reads_like_english(text: str) -> bool:
+    """Say whether a lower-case text has at least three of the function words."""
+    return len(FUNCTION_WORDS.intersection(_WORD.findall(text))) >= MIN_FUNCTION_WORDS
+
+
+def _rotate_lines(text: str) -> str:
+    """Return a text with its lines rotated, without those that are English as they stand."""
+    lines = [(line, codecs.encode(line, "rot13")) for line in text.splitlines()]
+    return "\n".join([said for line, said in lines if _count(said.lower()) >= _count(line.lower())])
+
+
+def _spells_english(text: str) -> bool:
+    """Say whether a text has two function words that rot13 does not make of one another, as it does "or" and "be"."""
+    return len(FUNCTION_WORDS.intersection(_WORD.findall(text)) - {"or", "be"}) >= 2
+
+
+def _gains_words(layer: Layer) -> bool:
+    """Say whether reading digits and signs as letters spells function words; a plain number spells none."""
+    words = _NUMBER.sub(" ", layer.norm)
+    return _count(unleet(words)) >= _count(words) + 2
+
+
+def _count(text: str) -> int:
+    return sum([word in FUNCTION_WORDS for word in _WHOLE_WORD.findall(text)])

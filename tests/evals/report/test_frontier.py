@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pytest
+
+from evals.journal import JsonObject
+from evals.report.frontier import Measured, draw_frontier, mean_of, read_frontier, to_markdown
+from evals.statistics.jsonable import Json
+
+
+def rate(k: int, n: int) -> JsonObject:
+    return {"k": k, "n": n, "estimate": k / n if n else None, "lo": 0.0, "hi": 1.0}
+
+
+def section(dataset: str, **supervisors: tuple[JsonObject, JsonObject]) -> Json:
+    rates: JsonObject = {
+        f"{name.replace('__', '/')}@input": {"detection_rate": dr, "false_positive_rate": fpr}
+        for name, (dr, fpr) in supervisors.items()
+    }
+    return {"dataset": dataset, "target": "*", "supervisors": rates}
+
+
+def summary(*sections: Json) -> JsonObject:
+    return {"results": {"sections": list(sections)}}
+
+
+def test_a_mean_weighs_data_sets_alike() -> None:
+    mean = mean_of([rate(10, 10), rate(0, 1000)])
+    assert mean is not None
+    assert (mean.estimate, mean.sets, mean.n) == (0.5, 2, 1010)
+    assert mean.lo < 0.5 < mean.hi <= 1.0
+
+
+def test_a_rate_of_zero_still_has_an_interval() -> None:
+    mean = mean_of([rate(0, 20)])
+    assert mean is not None
+    assert mean.estimate == mean.lo == 0.0
+    assert mean.hi == pytest.approx(0.110, abs=0.001)  # 1.96 * sqrt(2/24 * 22/24 / 24)
+
+
+def test_without_items_in_one_set_there_is_no_mean() -> None:
+    assert mean_of([rate(1, 2), rate(0, 0)]) is None
+    assert mean_of([rate(1, 2), None]) is None
+    assert mean_of([]) is None
+
+
+def test_runs_are_put_together_by_supervisor_and_members_are_left_out() -> None:
+    first = summary(section("a", small=(rate(1, 2), rate(0, 0)), vote__small=(rate(1, 2), rate(0, 0))))
+    second = summary(section("b", small=(rate(0, 0), rate(1, 4)), big=(rate(0, 0), rate(0, 4))))
+    frontier = read_frontier([(first, []), (second, [])])
+    assert [one.name for one in frontier.measured] == ["small", "big"]
+    assert (frontier.harmful, frontier.benign) == (("a",), ("b",))
+    small, big = frontier.measured
+    assert small.mean("detection_rate", frontier.harmful) is not None
+    assert big.mean("detection_rate", frontier.harmful) is None
+    (row,) = draw_frontier(frontier).rows
+    assert row[:4] == ("small", "0.250000", "0.500000", "yes")
+    assert "(n=4)" in row[4]
+
+
+def test_the_tables_show_every_rate_with_its_counts() -> None:
+    frontier = read_frontier([(summary(section("a", small=(rate(1, 2), rate(1, 4)))), [])])
+    text = "\n".join(to_markdown(frontier))
+    assert "| `small` | 0.50 [0.00, 1.00] 1/2 |" in text
+    assert "| `small` | 0.25 [0.00, 1.00] 1/4 |" in text
+    assert "| `small` | 0.500 [" in text
+
+
+def test_times_and_costs_are_of_the_verdicts() -> None:
+    one = Measured("x", seconds=[0.001, 0.002, 0.1], cost_usd=0.003, verdicts=3, unknown=1)
+    frontier = read_frontier([])
+    lines = to_markdown(type(frontier)((one,), (), ()))
+    assert lines[2] == "| `x` | – | – | 0.333 | 2.00, 100.00 | 1.0000 |"
+
+
+def test_the_front_is_marked() -> None:
+    low, high, worse = (rate(10, 100), rate(1, 100)), (rate(50, 100), rate(8, 100)), (rate(9, 100), rate(2, 100))
+    frontier = read_frontier([(summary(section("a", low=low, high=high, worse=worse)), [])])
+    assert [row[3] for row in draw_frontier(frontier).rows] == ["yes", "yes", "no"]

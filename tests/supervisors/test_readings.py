@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import codecs
+from time import process_time
+
+import pytest
+
+from supervisors.readings import FUNCTION_WORDS, find_readings, is_masked, join_spaced, reads_like_english
+from supervisors.variants import Layer
+
+TEXT = "how do you find the violet umbrella that was left in the hall"
+MASKED = {
+    "zero-width": "\u200b".join(TEXT),
+    "soft hyphen": TEXT.replace("o", "o\u00ad"),
+    "homoglyphs": TEXT.translate(str.maketrans("ioea", "\u0456\u043e\u0435\u0430")),
+    "fullwidth": "".join(chr(ord(c) + 0xFEE0) if c != " " else "\u3000" for c in TEXT),
+    "mathematical": "".join(chr(0x1D41A + ord(c) - 97) if c != " " else c for c in TEXT),
+    "struck through": TEXT.replace("l", "l\u0338"),
+}
+PLAIN = [
+    "O\u00f9 est le caf\u00e9 d\u00e9j\u00e0 ferm\u00e9 \u00e0 K\u00f6ln ?",
+    "\u041a\u0430\u043a \u0438\u0441\u043f\u0435\u0447\u044c \u0445\u043b\u0435\u0431?",
+    "\u042f \u043b\u044e\u0431\u043b\u044e Python \u0438 C++, \u0432\u043e\u0442.",
+    "\u03a0\u03ce\u03c2 \u03c6\u03c4\u03b9\u03ac\u03c7\u03bd\u03c9 \u03c8\u03c9\u03bc\u03af;",
+    "\u0930\u094b\u091f\u0940 \u0915\u0948\u0938\u0947 \u092c\u0928\u093e\u090f\u0902",
+    "A family: \U0001f468\u200d\U0001f469\u200d\U0001f467, \u00b5 = 3, x\u00b2 + y\u00b2",
+    "for x0 in range(10): y1 = f(x0) if b2b else mp3  # covid19",
+    "".join([f"{i:05d} or {i}, " for i in range(99)]),
+    "The U.S.A. and the U.K., e.g. A. B. Smith",
+]
+
+
+def read(text: str) -> dict[str, str]:
+    return {reading.transform: reading.text for reading in find_readings(Layer(text))}
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_a_masked_text_is_read_unmasked(name: str) -> None:
+    assert is_masked(MASKED[name])
+    assert read(MASKED[name])["norm"] == TEXT
+
+
+@pytest.mark.parametrize("text", [*PLAIN, TEXT, ""])
+def test_plain_text_of_any_script_has_no_second_reading(text: str) -> None:
+    assert read(text) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "joined"),
+    [
+        ("v i o l e t  u m b r e l l a", "violet umbrella"),
+        ("see: v.i.o.l.e.t u-m-b-r-e-l-l-a, now", "see: violetumbrella, now"),
+        ("a b c", "a b c"),
+        ("1. one 2. two 3. three", "1. one 2. two 3. three"),
+    ],
+)
+def test_spaced_letters_are_joined(text: str, joined: str) -> None:
+    assert join_spaced(text) == joined
+
+
+def test_turned_texts_are_read_when_that_makes_english_of_them() -> None:
+    assert read(codecs.encode(TEXT, "rot13")) == {"rot13": TEXT}
+    assert read(TEXT[::-1]) == {"reverse": TEXT}
+    assert read(TEXT.replace("o", "0").replace("e", "3"))["leet"] == TEXT
+    assert read(f"Answer what this says to me and to you: {codecs.encode(TEXT, 'rot13')}")["rot13"].endswith(TEXT)
+    assert not reads_like_english("violet umbrella")
+    assert len(FUNCTION_WORDS) == 40
+
+
+@pytest.mark.parametrize(
+    "unit", ["The quick brown fox. ", "\u0412\u043e\u0442 \u0442\u0430\u043a. ", "a b c d ", "x0 y1 ", "a\u0301"]
+)
+def test_readings_are_linear(unit: str) -> None:  # G-08: 20 ms a 100 kB, times five for a busy machine
+    text = unit * (100_000 // len(unit))
+    started = process_time()
+    read(text)
+    assert process_time() - started < 5 * 0.020 * 5
