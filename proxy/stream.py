@@ -139,6 +139,11 @@ class Gate:
             grown.fixed = True
         return grown.length
 
+    def watch(self, chunk: Chunk) -> None:
+        """Take note of a frame that has left already: shadow supervisors judge the whole text later."""
+        for piece in chunk.pieces:
+            self._take(piece, chunk.part)
+
     def _grow(self, grown: Field, text: str) -> None:
         grown.grow(text)
         grown.ended = False  # a thought may go on although it seemed to have ended
@@ -383,6 +388,8 @@ class Gate:
             for name, running in self._running.items()
         ]
 
-    def texts(self) -> dict[str, str]:
-        """Return the text of every field received so far, by path."""
-        return {self._path(name): grown.text for name, grown in self._fields.items() if grown.kind != "media"}
+    def received(self) -> tuple[Segment, ...]:
+        """Return everything received so far, as the whole reply would have been seen."""
+        fields = self._judged_fields(complete=True)
+        found = [self._segments(self._path(name), grown, 0, grown.length) for name, grown in fields]
+        return tuple([segment for segments in found for segment in segments])
