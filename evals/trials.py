@@ -26,6 +26,8 @@ _BEHAVIOURS: Mapping[AnswerKind, str] = {
     AnswerKind.UNKNOWN: "unknown",
 }
 _RECORD_WAIT_S = 10.0
+_HEADERS = ("x-guardrail-decision", "x-guardrail-verdict", "x-guardrail-applied")
+"""What a caller saw of the decision, kept for the audit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +86,11 @@ class Sender:
             if messages[-1].role == "assistant":
                 body = {**body, "messages": _wire(messages[:-1]), "reply": dict(messages[-1].to_wire())}
                 body["stage"] = "output"
-            called = await self.caller.post(address, "/guardrails/check", body)
+            called = await self.caller.post(address, "/guardrails/check", body, planned.trial_key)
         else:
             body = {"model": planned.target, "messages": _wire(messages), **self.sampling.to_body()}
-            called = await self.caller.post(address, "/chat/completions", body)
+            request_id = None if planned.arm == "direct" else planned.trial_key
+            called = await self.caller.post(address, "/chat/completions", body, request_id)
         finished = await self._finish(planned, called, address)
         attempts = tuple([_attempt_line(planned, called, index) for index in range(len(called.failed))])
         return replace(finished, attempts=attempts, texts=(*finished.texts, *prompt_text))
@@ -125,6 +128,7 @@ class Sender:
                 fields["behind"] = None if behind is None else _described_text(behind)
                 texts += [] if behind is None else [behind]
         fields["record_id"] = record.get("id")
+        fields["headers"] = {name: answer.headers[name] for name in _HEADERS if name in answer.headers} or None
         fields["verdicts"] = [_verdict_row(row) for row in objects(record.get("verdicts"))]
         fields["latency"] = _latency(called, answer, record, made)
         fields["cost_usd"] = self._cost(planned, fields)
@@ -168,6 +172,7 @@ def outline(planned: PlannedTrial, status: str, cause: str | None, detail: str |
         "reasoning": None,
         "behaviour": None,
         "record_id": None,
+        "headers": None,
         "verdicts": [],
         "gate": None,
         "gate_stage": None,
