@@ -13,12 +13,26 @@ from typing import cast
 
 import yaml
 
-from evals.commands import bells, comparing, data, gating, listing, nessie, planning, replay, resume, runs, scoring
+from evals.commands import (
+    bells,
+    comparing,
+    data,
+    gating,
+    listing,
+    nessie,
+    operating,
+    planning,
+    replay,
+    resume,
+    runs,
+    scoring,
+    tuning,
+)
 from evals.commands.output import Output
 from evals.exits import Exit
 from supervisors.errors import ConfigError, DatasetError, GuardrailError
 
-_MODULES = (listing, data, planning, replay, resume, scoring, runs, comparing, gating, bells, nessie)
+_MODULES = (listing, data, planning, replay, resume, scoring, runs, comparing, gating, operating, tuning, bells, nessie)
 
 
 def build_parser() -> argparse.ArgumentParser:
