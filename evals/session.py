@@ -151,7 +151,7 @@ def _find_expected(failures: BaseExceptionGroup[BaseException]) -> ConfigError |
 async def _carry_out(run: _Run, journal: JournalFile, taken: str | None) -> Ending:
     counted = counting_lines(journal.lines)
     todo = remaining(read_plan(run.folder.plan), counted)
-    await run.writer.put(*_opening(run.folder, journal, taken))
+    await run.writer.put(*opening(run.folder, journal, taken))
     spent = [number(line.get("cost_usd")) or 0.0 for line in journal.lines if line.get("type") == "trial"]
     counts = Counts(len(todo), cost=sum(spent))
     ending: Ending = await _make(run, counts, todo) if todo else "done"
@@ -161,7 +161,8 @@ async def _carry_out(run: _Run, journal: JournalFile, taken: str | None) -> Endi
     return ending
 
 
-def _opening(folder: RunFolder, journal: JournalFile, taken: str | None) -> list[Entry]:
+def opening(folder: RunFolder, journal: JournalFile, taken: str | None) -> list[Entry]:
+    """Return the first lines of a start: the hashes of manifest and plan, and what was found."""
     proof: JsonObject = {"manifest_sha256": hash_file(folder.manifest), "plan_sha256": hash_file(folder.plan)}
     entries = [Entry("resume" if journal.lines else "run_start", proof)]
     if journal.torn_bytes:

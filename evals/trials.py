@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from evals.attempts import Answered, Called, Caller, as_object, get_record
 from evals.client import Action, Address, GateDecision, Guard, decide_again, number, objects, redact_reply
+from evals.composition import JOURNAL_RULE
 from evals.journal import Entry, JsonObject
 from evals.plan import PlannedTrial, messages_of
 from evals.statistics.jsonable import Json
@@ -82,10 +83,7 @@ class Sender:
         address = self.addresses[planned.arm]
         prompt_text = [message.content for message in messages]
         if planned.arm == "check":
-            body: JsonObject = {"messages": [dict(message.to_wire()) for message in messages], "model": planned.target}
-            if messages[-1].role == "assistant":
-                body = {**body, "messages": _wire(messages[:-1]), "reply": dict(messages[-1].to_wire())}
-                body["stage"] = "output"
+            body: JsonObject = _to_check(planned, self.items[planned.item_id], messages)
             called = await self.caller.post(address, "/guardrails/check", body, planned.trial_key)
         else:
             body = {"model": planned.target, "messages": _wire(messages), **self.sampling.to_body()}
@@ -129,7 +127,7 @@ class Sender:
                 texts += [] if behind is None else [behind]
         fields["record_id"] = record.get("id")
         fields["headers"] = {name: answer.headers[name] for name in _HEADERS if name in answer.headers} or None
-        fields["verdicts"] = [_verdict_row(row) for row in objects(record.get("verdicts"))]
+        fields["verdicts"] = [verdict_row(row) for row in objects(record.get("verdicts"))]
         fields["latency"] = _latency(called, answer, record, made)
         fields["cost_usd"] = self._cost(planned, fields)
         return Finished(fields, tuple(texts))
@@ -151,6 +149,19 @@ class Sender:
         if self.price is None or tokens_in is None or tokens_out is None:
             return 0.0 if fields.get("blocked") and fields.get("answer") is None else None
         return self.price.cost(int(tokens_in), int(tokens_out))
+
+
+def _to_check(planned: PlannedTrial, item: Item, messages: Sequence[Message]) -> JsonObject:
+    """Return the body that asks supervisors alone: about the request, about a reply, or about an exchange as it was."""
+    is_exchange = planned.composition == JOURNAL_RULE
+    if not (item.response is not None if is_exchange else messages[-1].role == "assistant"):
+        return {"messages": _wire(messages), "model": planned.target}
+    return {
+        "messages": _wire(messages[:-1]),
+        "model": planned.target,
+        "reply": dict(messages[-1].to_wire()),
+        "stage": "both" if is_exchange else "output",
+    }
 
 
 def _wire(messages: Sequence[Message]) -> list[Json]:
@@ -304,7 +315,8 @@ def gate_fields(made: GateDecision) -> JsonObject:
 _KEPT = ("supervisor", "stage", "label", "cause", "detail", "score", "categories", "transform", "cached", "cost")
 
 
-def _verdict_row(row: JsonObject) -> JsonObject:
+def verdict_row(row: JsonObject) -> JsonObject:
+    """Return what a trial keeps of a recorded verdict."""
     kept: JsonObject = {name: row.get(name) for name in _KEPT}
     kept["seconds"] = row.get("seconds")
     return kept

@@ -79,7 +79,9 @@ def add_target(parser: argparse.ArgumentParser) -> None:
 def add_guard(parser: argparse.ArgumentParser) -> None:
     """Declare what supervises."""
     group = parser.add_argument_group("supervision")
-    group.add_argument("--guard", type=Path, metavar="POLICY", help="policy file (default: the embedded guard)")
+    group.add_argument(
+        "--guard", "--policy", type=Path, metavar="POLICY", help="policy file (default: the embedded guard)"
+    )
     group.add_argument("--proxy", metavar="URL", help="a running proxy instead of one in this process")
     group.add_argument("--proxy-key-env", metavar="NAME", help="variable that holds an admin key of that proxy")
 

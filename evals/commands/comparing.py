@@ -8,7 +8,7 @@ from pathlib import Path
 
 from evals.commands.arguments import add_common, find_run
 from evals.commands.output import Output, Subparsers
-from evals.comparison.measures import DEFAULT_MEASURES, find_measure
+from evals.comparison.measures import default_measures, find_measure
 from evals.comparison.pairing import Plan, Report, compare_sides
 from evals.comparison.sides import load_side
 from evals.comparison.tables import comparison_lines, to_csv
@@ -48,14 +48,15 @@ def run(args: argparse.Namespace, out: Output) -> int:
     if args.show < 0:
         msg = f"--show {args.show}: expected 0 or more"
         raise ConfigError(msg)
+    sides = [load_side(find_run(args, out, name), args.scorer, by_target=args.by_target) for name in args.runs]
+    named = tuple([find_measure(name).name for name in args.metric])
     plan = Plan(
-        measures=tuple([find_measure(name).name for name in args.metric]) or DEFAULT_MEASURES,
+        measures=named or default_measures([*sides[0].cases.values()]),
         design="unpaired" if args.unpaired else "paired",
         method="benjamini_hochberg" if args.benjamini_hochberg else "holm",
         seed=args.seed,
         forced=args.force,
     )
-    sides = [load_side(find_run(args, out, name), args.scorer, by_target=args.by_target) for name in args.runs]
     report = compare_sides(sides, plan)
     lines = comparison_lines(report, args.show)
     out.result(to_json(report), lines)
