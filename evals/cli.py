@@ -27,12 +27,28 @@ from evals.commands import (
     runs,
     scoring,
     tuning,
+    watch,
 )
 from evals.commands.output import Output
 from evals.exits import Exit
 from supervisors.errors import ConfigError, DatasetError, GuardrailError
 
-_MODULES = (listing, data, planning, replay, resume, scoring, runs, comparing, gating, operating, tuning, bells, nessie)
+_MODULES = (
+    listing,
+    data,
+    planning,
+    replay,
+    resume,
+    scoring,
+    runs,
+    comparing,
+    gating,
+    operating,
+    tuning,
+    watch,
+    bells,
+    nessie,
+)
 
 
 def build_parser() -> argparse.ArgumentParser:
