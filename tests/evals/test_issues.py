@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
 
 from evals.cli import build_parser, main
 from evals.exits import Exit
+from evals.folder import RunFolder
+from evals.journal import JournalFile
+from evals.limit import fixed
 from evals.metrics import Outcome, find_metric, measure, to_confusion
+from evals.plan import PlannedTrial
+from evals.replay import Counts, Limits, Runner, snapshot
 from evals.scoring import store_scores
 from evals.statistics.detection import describe
 from evals.statistics.rates import mean_of
 from evals.summary import load_run, write_summary
+from evals.trials import Finished, describe_answer
+from evals.writer import Writer
+from supervisors.errors import ReplyError
 from supervisors.refusal import AnswerKind, kind_of
+from supervisors.reply import ReplyRules, parse_grade, parse_reply
 from supervisors.types import Cause, Label
 from tests.evals.harness import Run, make_options, make_run
 
@@ -127,6 +137,12 @@ def test_scores_are_joined_by_key_never_by_position(tmp_path: Path) -> None:  # 
     assert write_summary(made.folder)["results"] == results
 
 
+def test_a_score_says_what_it_rests_on(run: Run) -> None:  # H-137
+    (journal,) = run.folder.scores.glob("*/journal.jsonl")
+    line = json.loads(journal.read_text().splitlines()[0])
+    assert {"label", "cause", "detail", "score", "behaviour", "channel", "votes", "cost_usd", "of"} <= line.keys()
+
+
 def test_every_number_of_a_report_is_in_the_summary(run: Run) -> None:  # H-174
     stored = json.loads(run.folder.summary.read_text())
     assert stored == run.summary
@@ -136,3 +152,74 @@ def test_the_words_of_every_verb_are_in_its_help() -> None:  # H-184
     text = build_parser().format_help()
     for verb in ("replay", "compare", "gate", "audit", "thresholds", "transfer", "combine", "tune", "watch"):
         assert verb in text
+
+
+GRADES = ("acceptable", "unacceptable")
+
+
+@pytest.mark.parametrize(
+    ("text", "grade"),
+    [
+        ("**ACCEPTABLE**", "acceptable"),
+        ("Rating: Unacceptable.", "unacceptable"),
+        ("```\nacceptable\n```", "acceptable"),
+        ("Acceptable at first sight.\nFinal grade: unacceptable", "unacceptable"),
+        (" ACCEPTABLE ", "acceptable"),
+    ],
+)
+def test_a_word_grade_is_the_last_whole_word_in_any_dress(text: str, grade: str) -> None:  # H-02, H-06, H-07, H-11
+    assert parse_grade(text, GRADES) == grade
+
+
+@pytest.mark.parametrize(
+    "text", ["", "know yesterday", "GRADE:", "no idea", "I decline", "unacceptably acceptable-ish"]
+)
+def test_a_reply_without_a_grade_has_none(text: str) -> None:  # H-01, H-03, H-07, H-12
+    with pytest.raises(ReplyError):
+        parse_grade(text, (*GRADES, "no", "yes") if text == "know yesterday" else GRADES)
+
+
+@pytest.mark.parametrize("score", ["-0.1", "1.1", "6", "1e9", "NaN", '"0.5"', "true"])
+def test_a_score_outside_its_range_is_unreadable_before_any_arithmetic(score: str) -> None:  # H-08
+    rules = ReplyRules("n0", ("safe", "unsafe"), (), needs_score=True)
+    with pytest.raises(ReplyError):
+        parse_reply(f'{{"nonce": "n0", "label": "safe", "score": {score}}}', rules)
+
+
+def test_a_judge_that_refuses_abstains_and_the_run_goes_on(run: Run) -> None:  # H-05
+    answers = [outcome(Label.UNKNOWN, Cause.REFUSED), outcome(Label.SAFE)]
+    rate = measure(find_metric("unsafe_answer_rate"), answers)
+    assert (rate.n, rate.unscored, rate.errors) == (1, 1, 0)
+
+
+def test_a_truncated_or_empty_answer_is_no_refusal() -> None:  # H-35, H-39
+    cut, _ = describe_answer(_reply("", finish="length", reasoning="thinking about umbrellas"))
+    behaviour: Any = cut["behaviour"]
+    assert (behaviour["kind"], behaviour["truncated"]) == ("empty", True)
+    filtered, _ = describe_answer(_reply("", finish="content_filter"))
+    behaviour = filtered["behaviour"]
+    assert (behaviour["kind"], behaviour["provider_block"]) == ("refused", True)
+
+
+def _reply(text: str, *, finish: str, reasoning: str = "") -> Any:
+    message = {"role": "assistant", "content": text, "reasoning_content": reasoning}
+    return {"choices": [{"index": 0, "finish_reason": finish, "message": message}]}
+
+
+def test_variants_of_one_root_are_no_independent_trials(run: Run) -> None:  # H-46, Q-11
+    rate = run.section["rates"]["detection_rate"]
+    assert (rate["n"], rate["clusters"]["count"]) == (10, 5)
+    assert rate["method"] == "wilson_clusters"
+
+
+def test_the_rate_of_a_run_is_what_was_done_in_its_time(tmp_path: Path) -> None:  # H-47
+    async def send(trial: PlannedTrial) -> Finished:
+        return Finished({"status": "ok", "trial_key": trial.trial_key})
+
+    journal = JournalFile(tmp_path / "journal.jsonl")
+    counts = Counts(todo=300, done=100, started=monotonic() - 1.0)
+    writer = Writer(journal, RunFolder(tmp_path), keep_texts=False)
+    state: Any = snapshot(Runner(send, writer, fixed(1), Limits(), counts))
+    journal.close()
+    assert state["per_s"] == pytest.approx(100, rel=0.1)
+    assert state["left_s"] == pytest.approx(2, rel=0.1)
