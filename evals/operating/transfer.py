@@ -49,7 +49,7 @@ class Cell:
     reasons: Mapping[str, str]
 
     @property
-    def breaks(self) -> bool:
+    def measured(self) -> bool:
         """Say whether there is a realised FPR."""
         return self.false_positives is not None and self.false_positives.lo is not None
 
@@ -110,7 +110,7 @@ def make_matrix(prepared: Prepared, supervisor: str, budget: float) -> Matrix:
     cells = tuple([_cell(prepared, row, column, supervisor, budget) for row in names for column in names])
     off = [cell for cell in cells if cell.calibrated_on != cell.tested_on]
     on = [cell for cell in cells if cell.calibrated_on == cell.tested_on]
-    measured = [cell for cell in off if cell.breaks]
+    measured = [cell for cell in off if cell.measured]
     means = [_mean_detection(group) for group in (off, on)]
     return Matrix(
         budget=budget,
