@@ -86,13 +86,20 @@ class Caller:
     backoff_s: float = 1.0
     _random: random.Random = field(default_factory=lambda: random.Random(0))  # noqa: S311 - jitter is no secret
 
-    async def post(self, address: Address, path: str, body: JsonObject) -> Called:
-        """Send a body until there is an answer that no retry would change; never raises on a failing server."""
+    async def post(self, address: Address, path: str, body: JsonObject, request_id: str | None = None) -> Called:
+        """Send a body until there is an answer that no retry would change; never raises on a failing server.
+
+        Args:
+            address: where to.
+            path: below the address.
+            body: what.
+            request_id: name of the request for a proxy, which keeps it in its record.
+        """
         failed: list[Attempt] = []
         started = perf_counter()
         while True:
             began = perf_counter()
-            found = await self._once(address, path, body, began)
+            found = await self._once(address, path, body, request_id)
             attempt = found if isinstance(found, Attempt) else self._judge(found)
             if attempt is None and isinstance(found, Answered):
                 return Called(found, tuple(failed), began - started)
@@ -105,8 +112,10 @@ class Caller:
                 return Called(answer, tuple(failed), perf_counter() - started)
             await asyncio.sleep(delay)
 
-    async def _once(self, address: Address, path: str, body: JsonObject, began: float) -> Answered | Attempt:
-        headers = (("content-type", "application/json"), *address.headers.items())
+    async def _once(self, address: Address, path: str, body: JsonObject, request_id: str | None) -> Answered | Attempt:
+        named: Mapping[str, str] = {} if request_id is None else {"x-request-id": request_id}
+        headers = (("content-type", "application/json"), *address.headers.items(), *named.items())
+        began = perf_counter()
         data = canonical(body).encode("ascii")
         try:
             reply = await self.client.send(HttpRequest("POST", f"{address.url}{path}", headers, data, self.timeout_s))
@@ -116,8 +125,8 @@ class Caller:
         parsed = parse_object(reply.body)
         if parsed is None and reply.status == 200:
             return Attempt("not_json", 200, None)
-        named = {name.lower(): value for name, value in reply.headers}
-        return Answered(reply.status, named, parsed or {}, seconds)
+        received = {name.lower(): value for name, value in reply.headers}
+        return Answered(reply.status, received, parsed or {}, seconds)
 
     def _judge(self, answer: Answered) -> Attempt | None:
         """Return the failure in an answer, None when it is final."""

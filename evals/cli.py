@@ -13,12 +13,44 @@ from typing import cast
 
 import yaml
 
-from evals.commands import bells, data, frontier, listing, nessie, planning, replay, resume, runs, scoring
+from evals.commands import (
+    bells,
+    comparing,
+    data,
+    frontier,
+    gating,
+    listing,
+    nessie,
+    operating,
+    planning,
+    replay,
+    resume,
+    runs,
+    scoring,
+    tuning,
+    watch,
+)
 from evals.commands.output import Output
 from evals.exits import Exit
 from supervisors.errors import ConfigError, DatasetError, GuardrailError
 
-_MODULES = (listing, data, planning, replay, resume, scoring, runs, frontier, bells, nessie)
+_MODULES = (
+    listing,
+    data,
+    planning,
+    replay,
+    resume,
+    scoring,
+    runs,
+    frontier,
+    comparing,
+    gating,
+    operating,
+    tuning,
+    watch,
+    bells,
+    nessie,
+)
 
 
 def build_parser() -> argparse.ArgumentParser:

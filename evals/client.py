@@ -108,6 +108,20 @@ def load_guard(path: Path | None, environ: Mapping[str, str]) -> Guard:
     except OSError as error:
         msg = f"policy {file}: cannot be read: {error.strerror}"
         raise ConfigError(msg) from error
+    return parse_guard(file, text, environ)
+
+
+def parse_guard(file: Path, text: str, environ: Mapping[str, str]) -> Guard:
+    """Read the text of a policy file.
+
+    Args:
+        file: its name in messages; files it names are looked up beside it.
+        text: its content.
+        environ: where `{env: NAME}` is looked up.
+
+    Raises:
+        ConfigError: one line a problem.
+    """
     try:
         tree: object = yaml.safe_load(text)
     except yaml.YAMLError as error:

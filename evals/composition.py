@@ -128,6 +128,16 @@ def _sandwich(item: Item) -> tuple[Message, ...]:
     return (Message("user", "\n".join(parts)),)
 
 
+JOURNAL_RULE = "journal-1"
+"""Rule of recorded exchanges: the request as it was kept, then the reply."""
+
+
+def _journal(item: Item) -> tuple[Message, ...]:
+    """Put the recorded reply, if it was kept, behind the recorded request."""
+    reply = (Message("assistant", item.response),) if item.response is not None else ()
+    return (*item.messages, *reply)
+
+
 RULES: Mapping[str, Rule] = {
     "plain-1": _plain,
     "hb-context-before-1": _context_before,
@@ -137,5 +147,6 @@ RULES: Mapping[str, Rule] = {
     "mcq-1": _mcq,
     "persuade-1": _persuade,
     "sandwich-1": _sandwich,
+    JOURNAL_RULE: _journal,
 }
 """Every composition rule by its id."""

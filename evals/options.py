@@ -28,8 +28,8 @@ class RunOptions:
         concurrency: None adapts to what the server bears.
         hash_only: no text is written anywhere.
         allow_contaminated: headline numbers on data seen in the guard's training.
-        origin: replay, direct or nessie.
-        suite: which part of the suite, for origin nessie.
+        origin: replay, direct, nessie or journal.
+        suite: which part of the suite or of the journal, for these origins.
     """
 
     sets: tuple[str, ...]
@@ -61,6 +61,17 @@ class RunOptions:
     def with_suite(self, suite: Mapping[str, str]) -> RunOptions:
         """Return the options of a run of the NESSiE suite."""
         return replace(self, origin="nessie", suite=suite)
+
+    def with_journal(self, since: str | None, until: str | None, *, keep_texts: bool) -> RunOptions:
+        """Return the options of a run over a proxy's journal: supervisors alone, hashes only unless asked otherwise."""
+        return replace(
+            self,
+            origin="journal",
+            arms="check",
+            suite={"since": since or "", "until": until or ""},
+            hash_only=not keep_texts,
+            allow_contaminated=True,
+        )
 
     def with_data_dir(self, folder: str) -> RunOptions:
         """Return the same options with the data in another folder."""

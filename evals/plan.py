@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from evals.composition import compose, messages_sha256
+from evals.composition import JOURNAL_RULE, compose, messages_sha256
 from evals.datasets.sampling import sample
 from evals.journal import JsonObject, sha256_json
 from evals.statistics.jsonable import to_json
@@ -250,7 +250,7 @@ def _plan(item: Item, design: Design, rendered: _Rendered, model: str, arm: Arm,
         category=item.category,
         transform=transform,
         repeat=repeat,
-        target=model,
+        target=str(item.meta["model"]) if composition == JOURNAL_RULE else model,
         arm=arm,
         guard=design.guard_sha256[:12],
         composition=composition,

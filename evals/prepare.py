@@ -17,6 +17,7 @@ from evals.options import RunOptions
 from evals.plan import Design, PlannedTrial, build_plan, select
 from evals.statistics.jsonable import to_json
 from evals.targets import Price, Target, parse_target
+from evals.traffic import Span, lock_traffic, path_of, read_traffic
 from evals.types import Item
 from supervisors.errors import ConfigError, DatasetError
 
@@ -129,7 +130,16 @@ def suite_of(options: RunOptions) -> Suite:
     )
 
 
+def span_of(options: RunOptions) -> Span:
+    """Return the part of the journal that the options name."""
+    return Span(options.suite.get("since") or None, options.suite.get("until") or None)
+
+
 def _load(options: RunOptions) -> tuple[tuple[Item, ...], Mapping[str, LockEntry]]:
+    if options.origin == "journal":
+        path = path_of(options.sets) or Path()
+        traffic = read_traffic(path, span_of(options))
+        return select(traffic.items, options.selection), lock_traffic(path, traffic)
     if options.origin == "nessie":
         suite = suite_of(options)
         return tuple([item for item, _ in suite.items().values()]), lock_of(suite)

@@ -33,6 +33,8 @@ class Limits:
         max_cost: US dollars; no trial starts once they are spent (H-133).
         max_errors: number of errors that stops the run, None for the share below.
         max_error_share: share of errors that stops it, after at least 50 trials (H-127).
+        max_run_tokens: input and output tokens as the servers report them; no trial starts once they are used.
+        max_run_s: seconds of this part of the run; no trial starts after them.
     """
 
     deadline_s: float = 600.0
@@ -40,6 +42,8 @@ class Limits:
     max_cost: float | None = None
     max_errors: int | None = None
     max_error_share: float = 0.2
+    max_run_tokens: int | None = None
+    max_run_s: float | None = None
 
 
 @dataclass(slots=True)
@@ -61,6 +65,8 @@ class Counts:
     refused: int = 0
     cost: float = 0.0
     unpriced: int = 0
+    tokens: int = 0
+    untold: int = 0
     last_done: float = field(default_factory=monotonic)
     started: float = field(default_factory=monotonic)
 
@@ -78,7 +84,18 @@ class Counts:
         cost = number(fields.get("cost_usd"))
         self.cost += cost or 0.0
         self.unpriced += cost is None and finished.status == "ok"
+        used = tokens_of(finished.fields)
+        self.tokens += used or 0
+        self.untold += used is None
         self.last_done = monotonic()
+
+
+def tokens_of(line: JsonObject) -> int | None:
+    """Return the tokens a trial line reports, None where a model answered and its server said nothing of them."""
+    usage = line.get("usage")
+    if not isinstance(usage, dict):
+        return 0 if line.get("answer") is None else None
+    return int(sum([number(usage.get(name)) or 0 for name in ("prompt_tokens", "completion_tokens")]))
 
 
 class Runner:
@@ -190,6 +207,8 @@ class Runner:
         limits, counts = self._limits, self.counts
         if limits.max_cost is not None and counts.cost >= limits.max_cost:
             return "budget"
+        if _is_used_up(limits, counts):
+            return "budget"
         if limits.max_errors is not None:
             return "too_many_errors" if counts.errors > limits.max_errors else None
         if counts.done >= 50 and counts.errors > limits.max_error_share * counts.done:
@@ -219,6 +238,13 @@ class Runner:
             raise
         except (GuardrailError, *_DEFECTS) as error:
             return Finished(outline(trial, "error", "defect", type(error).__name__))
+
+
+def _is_used_up(limits: Limits, counts: Counts) -> bool:
+    """Say whether tokens or time are used up; answers whose tokens nobody reports cannot keep a budget of tokens."""
+    if limits.max_run_tokens is not None and (counts.tokens >= limits.max_run_tokens or counts.untold > 0):
+        return True
+    return limits.max_run_s is not None and monotonic() - counts.started >= limits.max_run_s
 
 
 async def tick(runner: Runner, show: Callable[[JsonObject], None], seconds: float) -> None:

@@ -19,7 +19,7 @@ from evals.manifest import Manifest, describe_environment, differences, read_man
 from evals.plan import FORMAT_VERSION, PlannedTrial, read_plan, to_rows
 from evals.prepare import Prepared
 from evals.recorded import Recorded
-from evals.replay import Counts, Ending, Runner, snapshot, tick
+from evals.replay import Counts, Ending, Runner, snapshot, tick, tokens_of
 from evals.serving import App, serve
 from evals.state import counting_lines, remaining
 from evals.statistics.jsonable import to_json
@@ -151,9 +151,10 @@ def _find_expected(failures: BaseExceptionGroup[BaseException]) -> ConfigError |
 async def _carry_out(run: _Run, journal: JournalFile, taken: str | None) -> Ending:
     counted = counting_lines(journal.lines)
     todo = remaining(read_plan(run.folder.plan), counted)
-    await run.writer.put(*_opening(run.folder, journal, taken))
+    await run.writer.put(*opening(run.folder, journal, taken))
     spent = [number(line.get("cost_usd")) or 0.0 for line in journal.lines if line.get("type") == "trial"]
-    counts = Counts(len(todo), cost=sum(spent))
+    used = sum([tokens_of(line) or 0 for line in journal.lines if line.get("type") == "trial"])
+    counts = Counts(len(todo), cost=sum(spent), tokens=used)
     ending: Ending = await _make(run, counts, todo) if todo else "done"
     if ending in ("interrupted", "budget"):
         await run.writer.put(Entry("interrupt" if ending == "interrupted" else "budget_stop", {"done": counts.done}))
@@ -161,7 +162,8 @@ async def _carry_out(run: _Run, journal: JournalFile, taken: str | None) -> Endi
     return ending
 
 
-def _opening(folder: RunFolder, journal: JournalFile, taken: str | None) -> list[Entry]:
+def opening(folder: RunFolder, journal: JournalFile, taken: str | None) -> list[Entry]:
+    """Return the first lines of a start: the hashes of manifest and plan, and what was found."""
     proof: JsonObject = {"manifest_sha256": hash_file(folder.manifest), "plan_sha256": hash_file(folder.plan)}
     entries = [Entry("resume" if journal.lines else "run_start", proof)]
     if journal.torn_bytes:

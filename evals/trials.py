@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from evals.attempts import Answered, Called, Caller, as_object, get_record
 from evals.client import Action, Address, GateDecision, Guard, decide_again, number, objects, redact_reply
+from evals.composition import JOURNAL_RULE
 from evals.journal import Entry, JsonObject
 from evals.plan import PlannedTrial, messages_of
 from evals.statistics.jsonable import Json
@@ -26,6 +27,8 @@ _BEHAVIOURS: Mapping[AnswerKind, str] = {
     AnswerKind.UNKNOWN: "unknown",
 }
 _RECORD_WAIT_S = 10.0
+_HEADERS = ("x-guardrail-decision", "x-guardrail-verdict", "x-guardrail-applied")
+"""What a caller saw of the decision, kept for the audit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +83,12 @@ class Sender:
         address = self.addresses[planned.arm]
         prompt_text = [message.content for message in messages]
         if planned.arm == "check":
-            body: JsonObject = {"messages": [dict(message.to_wire()) for message in messages], "model": planned.target}
-            if messages[-1].role == "assistant":
-                body = {**body, "messages": _wire(messages[:-1]), "reply": dict(messages[-1].to_wire())}
-                body["stage"] = "output"
-            called = await self.caller.post(address, "/guardrails/check", body)
+            body: JsonObject = _to_check(planned, self.items[planned.item_id], messages)
+            called = await self.caller.post(address, "/guardrails/check", body, planned.trial_key)
         else:
             body = {"model": planned.target, "messages": _wire(messages), **self.sampling.to_body()}
-            called = await self.caller.post(address, "/chat/completions", body)
+            request_id = None if planned.arm == "direct" else planned.trial_key
+            called = await self.caller.post(address, "/chat/completions", body, request_id)
         finished = await self._finish(planned, called, address)
         attempts = tuple([_attempt_line(planned, called, index) for index in range(len(called.failed))])
         return replace(finished, attempts=attempts, texts=(*finished.texts, *prompt_text))
@@ -125,7 +126,8 @@ class Sender:
                 fields["behind"] = None if behind is None else _described_text(behind)
                 texts += [] if behind is None else [behind]
         fields["record_id"] = record.get("id")
-        fields["verdicts"] = [_verdict_row(row) for row in objects(record.get("verdicts"))]
+        fields["headers"] = {name: answer.headers[name] for name in _HEADERS if name in answer.headers} or None
+        fields["verdicts"] = [verdict_row(row) for row in objects(record.get("verdicts"))]
         fields["latency"] = _latency(called, answer, record, made)
         fields["cost_usd"] = self._cost(planned, fields)
         return Finished(fields, tuple(texts))
@@ -149,6 +151,19 @@ class Sender:
         return self.price.cost(int(tokens_in), int(tokens_out))
 
 
+def _to_check(planned: PlannedTrial, item: Item, messages: Sequence[Message]) -> JsonObject:
+    """Return the body that asks supervisors alone: about the request, about a reply, or about an exchange as it was."""
+    is_exchange = planned.composition == JOURNAL_RULE
+    if not (item.response is not None if is_exchange else messages[-1].role == "assistant"):
+        return {"messages": _wire(messages), "model": planned.target}
+    return {
+        "messages": _wire(messages[:-1]),
+        "model": planned.target,
+        "reply": dict(messages[-1].to_wire()),
+        "stage": "both" if is_exchange else "output",
+    }
+
+
 def _wire(messages: Sequence[Message]) -> list[Json]:
     return [dict(message.to_wire()) for message in messages]
 
@@ -168,6 +183,7 @@ def outline(planned: PlannedTrial, status: str, cause: str | None, detail: str |
         "reasoning": None,
         "behaviour": None,
         "record_id": None,
+        "headers": None,
         "verdicts": [],
         "gate": None,
         "gate_stage": None,
@@ -299,7 +315,8 @@ def gate_fields(made: GateDecision) -> JsonObject:
 _KEPT = ("supervisor", "stage", "label", "cause", "detail", "score", "categories", "transform", "cached", "cost")
 
 
-def _verdict_row(row: JsonObject) -> JsonObject:
+def verdict_row(row: JsonObject) -> JsonObject:
+    """Return what a trial keeps of a recorded verdict."""
     kept: JsonObject = {name: row.get(name) for name in _KEPT}
     kept["seconds"] = row.get("seconds")
     return kept

@@ -260,7 +260,7 @@ class Line:
                 progress.upstream_status = 200
                 self._upstream_headers = reply.headers
                 if call.moderation is not None:  # the answer tells of the input as well
-                    await self._input_known.wait()
+                    await self._await_input()
                 await self._run_relay(relay, reply.chunks)
         finally:
             progress.model_served = frames.model

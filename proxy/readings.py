@@ -71,11 +71,9 @@ class Readings:
             start: first character.
             end: one past the last character.
         """
+        self.add_joined(path, grown, start, end)
         if grown.kind == "media":
-            media = Media("audio/unknown", grown.length, "")
-            self._segments.append(Segment(path, "assistant", "media", "", self._turn, self._choice, media))
             return
-        self._add_text(path, (path, start), grown, grown.text[start:end])
         if grown.ended and end == grown.length:
             self._ended.add(path)
         seen: set[str] = set()
@@ -87,6 +85,14 @@ class Readings:
                 self._add_text(alias, (path, begin), grown, text)
                 if stop in grown.cuts or grown.ended:
                     self._ended.add(alias)
+
+    def add_joined(self, path: str, grown: Field, start: int, end: int) -> None:
+        """Add part of a field in the one reading that a whole reply has."""
+        if grown.kind == "media":
+            media = Media("audio/unknown", grown.length, "")
+            self._segments.append(Segment(path, "assistant", "media", "", self._turn, self._choice, media))
+        else:
+            self._add_text(path, (path, start), grown, grown.text[start:end])
 
     def _add_text(self, path: str, place: tuple[str, int], grown: Field, text: str) -> None:
         found = SegmentList("assistant", self._turn, self._choice)

@@ -18,7 +18,7 @@ from proxy.policy import Reason, judge_verdict
 from proxy.readings import Readings, mask_held
 from proxy.redact import Mark, RedactionImpossible, marks_at, merge_spans
 from proxy.wire.adapter import Chunk, Frames, Piece
-from supervisors.types import Assessment, Cause, Label, Span, Supervisor, Verdict, unknown
+from supervisors.types import Assessment, Cause, Label, Segment, Span, Supervisor, Verdict, unknown
 
 _SENTENCE_CHARS: Final = 1000
 _OVERLAP_CHARS: Final = 256
@@ -390,6 +390,7 @@ class Gate:
 
     def received(self) -> tuple[Segment, ...]:
         """Return everything received so far, as the whole reply would have been seen."""
-        fields = self._judged_fields(complete=True)
-        found = [self._segments(self._path(name), grown, 0, grown.length) for name, grown in fields]
-        return tuple([segment for segments in found for segment in segments])
+        read = self._readings()
+        for name, grown in self._judged_fields(complete=True):
+            read.add_joined(self._path(name), grown, 0, grown.length)
+        return read.ask("final", (), complete=True).segments

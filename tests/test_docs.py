@@ -233,7 +233,7 @@ PROGRAMS = dict(parsers())
 
 
 @pytest.mark.parametrize("command", PROGRAMS)
-def test_every_command_and_option_is_documented(command: str) -> None:
+def test_every_command_and_option_is_documented(command: str) -> None:  # H-48, H-184
     text = everything()
     assert command in text
     options = set(_OPTION.findall(PROGRAMS[command].format_help())) - {"--help"}

@@ -51,6 +51,8 @@ def add_running(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--max-retries", type=int, default=5, metavar="N", help="further attempts (default 5)")
     group.add_argument("--max-errors", metavar="N|P%", default="20%", help="stop after so many errors (default 20%%)")
     group.add_argument("--max-cost", type=float, metavar="USD", help="start nothing more once this is spent")
+    group.add_argument("--max-run-tokens", type=int, metavar="N", help="start nothing more once so many are used")
+    group.add_argument("--max-run-s", type=float, metavar="S", help="start nothing more after so many seconds")
     group.add_argument("--price", metavar="IN:OUT", help="US dollars for a million input and output tokens")
     group.add_argument("--allow-unpriced", action="store_true", help="--max-cost with a model without price")
     group.add_argument("--hash-only", action="store_true", help="write no text anywhere, only hashes")
@@ -79,7 +81,9 @@ def add_target(parser: argparse.ArgumentParser) -> None:
 def add_guard(parser: argparse.ArgumentParser) -> None:
     """Declare what supervises."""
     group = parser.add_argument_group("supervision")
-    group.add_argument("--guard", type=Path, metavar="POLICY", help="policy file (default: the embedded guard)")
+    group.add_argument(
+        "--guard", "--policy", type=Path, metavar="POLICY", help="policy file (default: the embedded guard)"
+    )
     group.add_argument("--proxy", metavar="URL", help="a running proxy instead of one in this process")
     group.add_argument("--proxy-key-env", metavar="NAME", help="variable that holds an admin key of that proxy")
 
@@ -155,7 +159,15 @@ def to_options(
         concurrency=_concurrency(args.concurrency),
         timeout_s=args.timeout,
         max_retries=_at_least("--max-retries", args.max_retries, 0),
-        limits=Limits(args.deadline, args.rate, args.max_cost, count, share),
+        limits=Limits(
+            deadline_s=args.deadline,
+            rate_rpm=args.rate,
+            max_cost=args.max_cost,
+            max_errors=count,
+            max_error_share=share,
+            max_run_tokens=args.max_run_tokens,
+            max_run_s=args.max_run_s,
+        ),
         hash_only=args.hash_only,
         accept_drift=args.accept_drift,
         allow_contaminated=args.allow_contaminated,

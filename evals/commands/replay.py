@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import signal
 import sys
+from datetime import datetime
 from pathlib import Path
 
 from evals.attempts import as_object
@@ -23,11 +24,17 @@ from evals.commands.arguments import (
 )
 from evals.commands.output import Output, Subparsers
 from evals.commands.progress import progress_line
+from evals.comparison.measures import default_measures
+from evals.comparison.pairing import Plan, compare_sides
+from evals.comparison.sides import load_side
+from evals.comparison.tables import comparison_lines
 from evals.exits import Exit
 from evals.folder import RunFolder, make_run_id
-from evals.journal import JsonObject
+from evals.hindsight import make_recorded_run
+from evals.journal import JsonObject, now_text
 from evals.judging import has_votes, score_by_stored_votes
-from evals.prepare import Prepared, prepare, suite_of
+from evals.options import RunOptions
+from evals.prepare import Prepared, prepare, span_of, suite_of
 from evals.replay import Ending, Runner
 from evals.report.files import all_tables, write_report
 from evals.report.stored import compare_with_file
@@ -35,9 +42,13 @@ from evals.rows import failing_items, join
 from evals.scoring import apply_rule
 from evals.session import Hooks, carry_out, check_same, create
 from evals.state import Progress, progress_of
+from evals.statistics.jsonable import to_json
 from evals.summary import load_run, write_summary
+from evals.traffic import path_of, read_traffic
 from supervisors.errors import ConfigError
 
+_CHANGES = 20
+"""Changed decisions that a replay of recorded traffic lists."""
 _ASK_FROM = 1000
 """Calls from which a terminal is asked first."""
 
@@ -56,6 +67,10 @@ def add_parsers(commands: Subparsers) -> None:
     add_guard(replay)
     add_selection(replay)
     add_running(replay)
+    recorded = replay.add_argument_group("recorded traffic, with journal:FILE")
+    recorded.add_argument("--since", metavar="TIME", help="records from this UTC time on, such as 2026-01-31T00:00:00Z")
+    recorded.add_argument("--until", metavar="TIME", help="records before this UTC time (default: now)")
+    recorded.add_argument("--keep-text", action="store_true", help="store the recorded texts in the run folder too")
     replay.set_defaults(run=run_replay)
     direct = commands.add_parser(
         "direct",
@@ -76,12 +91,56 @@ def add_parsers(commands: Subparsers) -> None:
 def run_replay(args: argparse.Namespace, out: Output) -> int:
     """Run `evals replay`."""
     options = to_options(args, out, _items_of(args, out))
+    if path_of(options.sets) is not None:
+        return _run_journal(args, out, options)
+    if args.since or args.until or args.keep_text:
+        msg = "--since, --until and --keep-text go with journal:FILE only"
+        raise ConfigError(msg)
     if options.guard is None and options.sets == ("bells-metacognitive",):
         options = options.with_guard(str(BUILTIN_POLICIES / "self-judge.yaml"))
     if options.proxy is not None and options.ledger == "shadow":
         msg = "--proxy enforces its own policy: use --ledger off, or --ledger paired with a URL target"
         raise ConfigError(msg)
     return start(args, out, prepare(options, out.environ))
+
+
+def _run_journal(args: argparse.Namespace, out: Output, options: RunOptions) -> int:
+    """Judge recorded exchanges again by another policy, and hold its decisions against the recorded ones."""
+    if options.target != "fake" or options.proxy is not None or options.ledger != "shadow":
+        msg = "journal:FILE asks supervisors about recorded exchanges and calls no model: leave out --target, --proxy "
+        raise ConfigError(f"{msg}and --ledger")
+    until = args.until or now_text()
+    for option, value in (("--since", args.since), ("--until", until)):
+        _check_time(option, value)
+    journal = options.with_journal(args.since, until, keep_texts=args.keep_text)
+    prepared = prepare(journal, out.environ)
+    traffic = read_traffic(path_of(options.sets) or Path(), span_of(journal))
+    for reason, count in traffic.left_out.items():
+        out.note(f"left out: {count} records ({reason})")
+    name: str = args.run_name or make_run_id()
+    if args.force_new and (runs_dir(args, out) / name).exists():
+        name = f"{name}-{make_run_id()}"
+    args.run_name = name
+    path = runs_dir(args, out) / f"{name}-recorded"
+    code = start(args, out, prepared)
+    candidate = runs_dir(args, out) / name
+    if args.dry_run or not (candidate / "summary.json").exists():
+        return code
+    if not (path / "manifest.json").exists():
+        write_summary(make_recorded_run(prepared, traffic, path, sys.argv))
+    sides = [load_side(RunFolder(path)), load_side(RunFolder(candidate))]
+    report = compare_sides(sides, Plan(default_measures([*sides[0].cases.values()])))
+    out.result(to_json(report), ["", *comparison_lines(report, _CHANGES)])
+    out.note(f"all differences: evals compare {path} {candidate} --out DIR")
+    return code
+
+
+def _check_time(option: str, value: str | None) -> None:
+    try:
+        datetime.fromisoformat(value or "2026-01-31")
+    except ValueError as error:
+        msg = f"{option} {value}: expected a UTC time such as 2026-01-31T00:00:00Z"
+        raise ConfigError(msg) from error
 
 
 def run_direct(args: argparse.Namespace, out: Output) -> int:

@@ -13,7 +13,7 @@ from evals.judging import score_answers
 from evals.manifest import read_manifest
 from evals.options import read_options
 from evals.panel import Panel, load_panel
-from evals.preflight import check_judges
+from evals.preflight import Tried, check_judges, write_tried
 from evals.prepare import load_items
 from evals.report.files import all_tables, write_report
 from evals.scoring import apply_rule
@@ -49,10 +49,11 @@ def run(args: argparse.Namespace, out: Output) -> int:
         options = read_options(read_manifest(folder).options)
         if args.data_dir is not None:
             options = options.with_data_dir(str(args.data_dir))
-        if not args.skip_preflight:
-            _check(panel, out)
+        tried = None if args.skip_preflight else _check(panel, out)
         items = {item.item_id: item for item in load_items(options)}
         path = asyncio.run(score_answers(panel, loaded, folder, items))
+        if tried is not None:
+            write_tried(path, tried)
         out.note(f"scores: {path}")
     summary = write_summary(folder)
     report = write_report(folder, summary)
@@ -61,8 +62,8 @@ def run(args: argparse.Namespace, out: Output) -> int:
     return Exit.DONE
 
 
-def _check(panel: Panel, out: Output) -> None:
-    """Try every judge on known cases before any money is spent on it (H-139).
+def _check(panel: Panel, out: Output) -> tuple[Tried, ...]:
+    """Try every judge on known cases before any money is spent on it (H-139), and return what each said.
 
     Raises:
         ConfigError: a judge failed, with what it said of which case.
@@ -77,3 +78,4 @@ def _check(panel: Panel, out: Output) -> None:
             + "\n  ".join(map(str, failed))
         )
         raise ConfigError(msg)
+    return found

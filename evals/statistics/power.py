@@ -111,3 +111,15 @@ def minimum_detectable_unpaired(items_per_arm: float, p: float) -> float:
         enough = _K * (p * (1 - p) + other * (1 - other)) <= items_per_arm * delta * delta
         lo, hi = (lo, delta) if enough else (delta, hi)
     return hi
+
+
+def minimum_detectable_from(limit: float, items: float) -> float:
+    """Return how far a rate must truly be from a limit for `items` to show it with 80 % power (Q-24).
+
+    Raises:
+        ValueError: no items, or a limit outside 0..1.
+    """
+    if items <= 0 or not 0 <= limit <= 1:
+        msg = f"need items > 0 and a limit in 0..1, got {items!r} and {limit!r}"
+        raise ValueError(msg)
+    return math.sqrt(_K * limit * (1 - limit) / items)

@@ -134,6 +134,29 @@ async def test_a_budget_is_overrun_at_most_by_what_is_in_flight(tmp_path: Path) 
     assert 10 <= len(lines) <= 14
 
 
+async def test_a_budget_of_tokens_or_seconds_stops_a_run_too(tmp_path: Path) -> None:  # H-133
+    async def send(trial: PlannedTrial) -> Finished:
+        usage: JsonObject = {"prompt_tokens": 3, "completion_tokens": 2}
+        return Finished({**outline(trial, "ok", None, None), "answer": {}, "usage": usage})
+
+    for name, limits, done in (
+        ("tokens", Limits(max_run_tokens=50), range(10, 15)),
+        ("seconds", Limits(max_run_s=0.0), range(1)),
+    ):
+        (tmp_path / name).mkdir()
+        ending, lines = await _run(tmp_path / name, send, 500, limits, fixed(4))
+        assert ending == "budget"
+        assert len(lines) in done
+
+
+async def test_a_server_that_reports_no_tokens_cannot_keep_a_budget_of_them(tmp_path: Path) -> None:  # H-38, H-133
+    async def send(trial: PlannedTrial) -> Finished:
+        return Finished({**outline(trial, "ok", None, None), "answer": {}})
+
+    ending, lines = await _run(tmp_path, send, 500, Limits(max_run_tokens=1_000_000), fixed(4))
+    assert (ending, len(lines) <= 8) == ("budget", True)
+
+
 async def test_the_first_interruption_lets_trials_finish(tmp_path: Path) -> None:  # H-118
     gate = asyncio.Event()
 

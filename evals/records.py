@@ -1,0 +1,71 @@
+"""Read a proxy's decision journal as an auditor does: row by row, from one snapshot, never writing to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from evals.journal import JsonObject, parse_object
+from proxy.store.audit import open_audit
+from proxy.verify import Verification
+from supervisors.errors import StoreError
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One record of a journal.
+
+    Args:
+        id: of the record.
+        body: as stored, without its content.
+        mode: content mode it was kept in, None when nothing of its text was kept or it has expired.
+        content: what was kept of its text, None without.
+    """
+
+    id: str
+    body: JsonObject
+    mode: str | None
+    content: JsonObject | None
+
+
+def read_records(path: Path) -> Iterator[Stored]:
+    """Yield the records of a journal in the order they were written.
+
+    Raises:
+        StoreError: it is missing, no journal, or a record is not JSON.
+    """
+    with open_audit(path) as audit:
+        for row in audit.rows():
+            body = parse_object(row.body) if isinstance(row.body, bytes) else None
+            if body is None:
+                msg = f"{path}: record {row.id} is not JSON; `guardrail-proxy verify` shows more"
+                raise StoreError(msg)
+            yield Stored(
+                id=str(row.id),
+                body=body,
+                mode=row.mode if isinstance(row.mode, str) else None,
+                content=_content(row.content),
+            )
+
+
+def _content(raw: object) -> JsonObject | None:
+    if not isinstance(raw, bytes | str):
+        return None
+    try:
+        kept: object = json.loads(raw)
+    except ValueError:
+        return None
+    inner: object = kept.get("content") if isinstance(kept, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] # JSON
+    return inner if isinstance(inner, dict) else None  # pyright: ignore[reportUnknownVariableType] # JSON
+
+
+def prove(path: Path) -> list[str]:
+    """Return what does not hold in a journal: its chain, its verdicts, and every decision taken again.
+
+    Raises:
+        StoreError: it is missing or unreadable.
+    """
+    with open_audit(path) as audit:
+        return [difference.line() for difference in Verification(audit).differences()]
