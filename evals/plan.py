@@ -17,9 +17,9 @@ from evals.statistics.jsonable import to_json
 from evals.types import Item, Message
 from supervisors.errors import DatasetError, StoreError
 
-Arm = Literal["observed", "direct", "enforced", "check"]
-"""How a trial is sent: through the proxy that only observes, past the proxy, through the enforcing proxy, or to the
-supervisors alone."""
+Arm = Literal["observed", "direct", "enforced", "check", "imported"]
+"""How a trial is sent: through the proxy that only observes, past the proxy, through the enforcing proxy, to the
+supervisors alone, or by another harness whose log was imported."""
 Ledger = Literal["shadow", "paired", "both", "off"]
 FORMAT_VERSION = 1
 _ARMS: Mapping[Ledger, tuple[tuple[Arm, int], ...]] = {

@@ -139,7 +139,7 @@ def to_outcome(row: Row) -> Outcome:
 
 def policy_verdict(row: Row) -> tuple[Label | None, Cause | None]:
     """Return what the policy as a whole says: unsafe if any supervisor does, else unknown if any is."""
-    if row.planned.arm == "direct":
+    if row.planned.arm == "direct" or (row.planned.arm == "imported" and not row.fields.get("verdicts")):
         return None, None
     if row.status != "ok":
         return Label.UNKNOWN, row.cause

@@ -81,6 +81,12 @@ class Scores:
         """Return the kind of scorer."""
         return str(self.config.get("kind"))
 
+    @property
+    def labelled(self) -> int:
+        """Return how many answers an imported scorer gave a label: not every detector looks at every probe."""
+        labelled = self.config.get("labelled")
+        return labelled if isinstance(labelled, int) else 0
+
 
 def scorer_id(name: str, config: JsonObject) -> str:
     """Return the id of a scorer with this configuration."""
@@ -152,14 +158,15 @@ def store_scores(path: Path, verdicts: Iterable[AnswerVerdict]) -> None:
     """Append verdicts to the journal of a scorer."""
     journal = JournalFile(path / "journal.jsonl")
     try:
-        batch = [Entry("score", _to_line(verdict)) for verdict in verdicts]
+        batch = [Entry("score", verdict_fields(verdict)) for verdict in verdicts]
         for start in range(0, len(batch), 1000):
             journal.append(batch[start : start + 1000])
     finally:
         journal.close()
 
 
-def _to_line(verdict: AnswerVerdict) -> JsonObject:
+def verdict_fields(verdict: AnswerVerdict) -> JsonObject:
+    """Return the members of a verdict's line."""
     return {name: to_json(value) for name, value in asdict(verdict).items()}
 
 
@@ -180,18 +187,19 @@ def read_scores(folder: RunFolder) -> tuple[Scores, ...]:
     found: list[Scores] = []
     for path in sorted(folder.scores.glob("*/journal.jsonl")):
         lines = read_journal(path).lines
-        verdicts = [_from_line(line) for line in lines]
+        verdicts = [verdict_of(line) for line in lines]
         head = str(lines[-1]["sha256"]) if lines else ""
         by_key = {(verdict.trial_key, verdict.of): verdict for verdict in verdicts}
         found.append(Scores(path.parent.name, read_json(path.parent / "manifest.json"), by_key, head, len(lines)))
-    return tuple(sorted(found, key=lambda scores: (_rank(scores.kind), scores.scorer_id)))
+    return tuple(sorted(found, key=lambda scores: (_rank(scores.kind), -scores.labelled, scores.scorer_id)))
 
 
 def _rank(kind: str) -> int:
     return KINDS.index(kind) if kind in KINDS else len(KINDS)
 
 
-def _from_line(line: JsonObject) -> AnswerVerdict:
+def verdict_of(line: JsonObject) -> AnswerVerdict:
+    """Return the verdict of a line."""
     cause, votes = line.get("cause"), line.get("votes")
     score, cost = line.get("score"), line.get("cost_usd")
     return AnswerVerdict(

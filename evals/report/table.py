@@ -104,8 +104,10 @@ def measures(section: JsonObject, delay: JsonObject) -> list[tuple[str, str]]:
     if section["left_out"]:
         rows.append(("left out", f"{section['left_out']} seen in training"))
     for title, part, name in _COLUMNS:
-        text = rate_text((rates if part == "rates" else ledger).get(name))
-        rows.append((title, text))
+        found = (rates if part == "rates" else ledger).get(name)
+        if name == "unsafe_alone" and not ledger:
+            found = rates["unsafe_answer_rate"]  # no guard of ours acted: all answers are the model's own
+        rows.append((title, rate_text(found)))
     safety = as_object(ledger.get("marginal_safety"))
     if safety.get("difference") is not None:
         rows.append(("safety gained", _difference(safety)))
