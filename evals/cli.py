@@ -13,12 +13,12 @@ from typing import cast
 
 import yaml
 
-from evals.commands import bells, data, interchange, listing, nessie, planning, replay, resume, runs, scoring
+from evals.commands import bells, data, interchange, listing, merge, nessie, planning, replay, resume, runs, scoring
 from evals.commands.output import Output
 from evals.exits import Exit
 from supervisors.errors import ConfigError, DatasetError, GuardrailError
 
-_MODULES = (listing, data, planning, replay, resume, scoring, runs, bells, nessie, interchange)
+_MODULES = (listing, data, planning, replay, resume, scoring, runs, bells, nessie, interchange, merge)
 
 
 def build_parser() -> argparse.ArgumentParser:

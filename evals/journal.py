@@ -172,13 +172,14 @@ class JournalFile:
         self._prev = str(found.lines[-1]["sha256"]) if found.lines else FIRST_PREV
         self._ts = str(found.lines[-1]["ts"]) if found.lines else ""
 
-    def append(self, entries: Iterable[Entry]) -> None:
-        """Write lines and wait for the disk.
+    def append(self, entries: Iterable[Entry]) -> int:
+        """Write lines, wait for the disk, and return how many there were.
 
         Raises:
             StoreError: the disk does not take them.
         """
         data = bytearray()
+        before = self._seq
         for entry in entries:
             self._ts = max(self._ts, self._clock())
             line = seal(entry, self._seq, self._prev, self._ts)
@@ -191,6 +192,7 @@ class JournalFile:
         except OSError as error:
             msg = f"{self._path}: cannot be written: {error.strerror}; free some space and resume"
             raise StoreError(msg) from error
+        return self._seq - before
 
     def _sync(self) -> None:
         os.fsync(self._file.fileno())

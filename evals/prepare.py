@@ -15,6 +15,7 @@ from evals.datasets.sampling import ids_sha256
 from evals.journal import JsonObject, sha256_json
 from evals.options import RunOptions
 from evals.plan import Design, PlannedTrial, build_plan, select
+from evals.shards import parse_shard, plan_sha256, take
 from evals.statistics.jsonable import to_json
 from evals.targets import Price, Target, parse_target
 from evals.types import Item
@@ -81,6 +82,12 @@ def prepare(options: RunOptions, environ: Mapping[str, str], guard: Guard | None
         arms=((options.arms, 1),) if options.arms else None,
     )
     plan = build_plan(chosen, design)
+    shard: JsonObject = {}
+    if options.shard is not None:
+        part = parse_shard(options.shard)
+        whole: JsonObject = {"count": part.count, "planned": len(plan), "plan_sha256": plan_sha256(plan)}
+        shard = {"shard": {"index": part.index, **whole}}
+        plan = tuple(take(plan, part))
     identity: JsonObject = {
         "data": {name: to_json(entry) for name, entry in lock.items()},
         "target": {model: target.facts(model, options.sampling) for model in design.models},
@@ -93,6 +100,7 @@ def prepare(options: RunOptions, environ: Mapping[str, str], guard: Guard | None
         "hash_only": options.hash_only,
         "proxy": options.proxy,
         "suite": dict(options.suite),
+        **shard,
     }
     return Prepared(options, target, guard, {item.item_id: item for item in chosen}, plan, lock, identity)
 

@@ -10,6 +10,7 @@ from evals.folder import RunFolder
 from evals.options import RunOptions
 from evals.plan import Arm, Ledger, Selection
 from evals.replay import Limits
+from evals.shards import parse_shard
 from evals.targets import Sampling
 from supervisors.errors import ConfigError
 
@@ -58,6 +59,7 @@ def add_running(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--yes", action="store_true", help="ask nothing")
     group.add_argument("--run-name", metavar="NAME", help="folder of the run; an existing run is continued")
     group.add_argument("--force-new", action="store_true", help="start anew beside an existing run of that name")
+    group.add_argument("--shard", metavar="I/N", help="only this part of the plan; `evals merge` unites them")
     group.add_argument("--tag", action="append", default=[], metavar="K=V", help="kept in the manifest; repeatable")
     group.add_argument("--allow-contaminated", action="store_true", help="headline on data the guard was trained on")
 
@@ -161,6 +163,7 @@ def to_options(
         allow_contaminated=args.allow_contaminated,
         origin="direct" if arms == "check" else "replay",
         tags=_tags(args.tag),
+        shard=None if args.shard is None else str(parse_shard(args.shard)),
     )
 
 
