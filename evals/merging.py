@@ -12,7 +12,7 @@ from pathlib import Path
 from evals.attempts import as_object
 from evals.client import number
 from evals.datasets.load import hash_file
-from evals.folder import RunFolder, make_folder, to_lines, write_file
+from evals.folder import RunFolder, make_folder, write_lines
 from evals.journal import Entry, JournalFile, JsonObject, LineType, find_break, read_journal
 from evals.manifest import Manifest, differences, read_manifest, write_manifest
 from evals.plan import PlannedTrial, read_plan, to_rows
@@ -40,7 +40,7 @@ class Part:
     folder: RunFolder
     manifest: Manifest
     plan: tuple[PlannedTrial, ...]
-    lines: tuple[JsonObject, ...]
+    lines: Sequence[JsonObject]
 
     @property
     def shard(self) -> JsonObject:
@@ -141,7 +141,7 @@ def merge_parts(parts: Sequence[Part], folder: RunFolder, argv: Sequence[str]) -
         msg = "the plans of the shards do not give the plan that was cut: one is missing or was changed"
         raise StoreError(msg)
     folder.make()
-    write_file(folder.plan, to_lines(to_rows(plan)))
+    write_lines(folder.plan, to_rows(plan))
     for part in parts:
         _copy_texts(part.folder, folder)
         _copy_proxy_journals(part, folder)

@@ -14,7 +14,7 @@ from evals.interchange.verdicts import flat, verdict_lines
 from evals.journal import JsonObject
 from evals.report.files import all_tables
 from evals.report.table import measures
-from evals.rows import Row, failing_items, join, to_item_verdicts, to_outcome
+from evals.rows import Row, Rows, failing_items, join, to_item_verdicts, to_outcome
 from evals.statistics.jsonable import Json
 from evals.summary import Loaded
 from supervisors.errors import ConfigError, StoreError
@@ -29,7 +29,7 @@ _LATEX: Mapping[str, str] = {
 }
 
 
-def _rows(run: Loaded) -> tuple[Row, ...]:
+def _rows(run: Loaded) -> Rows:
     return join(run.plan, run.counted, run.scores[0] if run.scores else None)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from evals.composition import messages_sha256
 from evals.datasets.load import hash_file
-from evals.folder import RunFolder, make_run_id, to_lines, write_file, write_json
+from evals.folder import RunFolder, make_run_id, write_json, write_lines
 from evals.interchange.foreign import ForeignLog, ForeignTrial, ForeignVerdict, ImportOptions
 from evals.journal import Entry, JournalFile, JsonObject, now_text, sha256_json
 from evals.manifest import Manifest, describe_environment, write_manifest
@@ -69,7 +69,7 @@ def store_log(folder: RunFolder, log: ForeignLog, wanted: Wanted) -> Imported:
         raise ConfigError(msg)
     folder.make()
     plan = _plan(log)
-    write_file(folder.plan, to_lines(to_rows(plan)))
+    write_lines(folder.plan, to_rows(plan))
     write_manifest(folder, _manifest(folder, log, wanted, plan))
     _write_journal(folder, log, plan, keep_texts=not wanted.hash_only)
     labels = {name: _write_scores(folder, log, plan, name) for name in log.scorers}

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from evals.attempts import as_object
 from evals.client import objects
 from evals.datasets.load import hash_file
-from evals.folder import RunFolder, to_lines, write_file
+from evals.folder import RunFolder, write_lines
 from evals.journal import Entry, JournalFile, JsonObject, parse_object
 from evals.manifest import Manifest, describe_environment, write_manifest
 from evals.plan import FORMAT_VERSION, PlannedTrial, to_rows
@@ -104,7 +104,7 @@ def read_verdicts(path: Path, folder: RunFolder, argv: Sequence[str]) -> Mapping
     header, lines = _read(path)
     folder.make()
     plan = [line.planned for line in lines]
-    write_file(folder.plan, to_lines(to_rows(plan)))
+    write_lines(folder.plan, to_rows(plan))
     write_manifest(folder, _manifest(header, folder, path, argv, len(plan)))
     _write_journal(folder, lines)
     for name, config in as_object(header.get("scorers")).items():
