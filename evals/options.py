@@ -28,6 +28,7 @@ class RunOptions:
         concurrency: None adapts to what the server bears.
         hash_only: no text is written anywhere.
         allow_contaminated: headline numbers on data seen in the guard's training.
+        transforms: every item also in these forms.
         shard: ``i/n``: only the trials of every n-th item, from the i-th on.
         origin: replay, direct or nessie.
         suite: which part of the suite, for origin nessie.
@@ -58,6 +59,7 @@ class RunOptions:
     origin: str = "replay"
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     shard: str | None = None
+    transforms: tuple[str, ...] = ()
     suite: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def with_suite(self, suite: Mapping[str, str]) -> RunOptions:

@@ -22,6 +22,7 @@ from evals.ledger import Ledger, keep_ledger
 from evals.manifest import Manifest, read_manifest
 from evals.metrics import METRICS, Outcome, count_labels, measure, measure_by, warn_if_constant, warn_if_indiscriminate
 from evals.plan import PlannedTrial, read_plan
+from evals.robustness import describe_transforms
 from evals.rows import SEEN, Row, Rows, join, to_entry, to_outcome, truth_of
 from evals.scoring import Scores, read_scores
 from evals.state import counting_lines, progress_of
@@ -145,6 +146,7 @@ def section(rows: Rows, *, allowed: bool, seed: int = 0) -> JsonObject:
         "cells": _cells(through),
         "ledger": _ledger(rows, headline),
         "flips": _flips(rows),
+        "transforms": describe_transforms(headline),
     }
 
 

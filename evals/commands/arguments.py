@@ -12,6 +12,7 @@ from evals.plan import Arm, Ledger, Selection
 from evals.replay import Limits
 from evals.shards import parse_shard
 from evals.targets import Sampling
+from evals.transforms import find_rules
 from supervisors.errors import ConfigError
 
 LEDGERS: tuple[Ledger, ...] = ("shadow", "paired", "off")
@@ -38,6 +39,9 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--filter", action="append", default=[], metavar="KEY=VALUE", help="field or column; repeatable")
     group.add_argument("--failing", metavar="RUN", help="items that went wrong in an earlier run")
     group.add_argument("--errors-only", metavar="RUN", help="items that ended in an error in an earlier run")
+    group.add_argument(
+        "--transform", action="append", default=[], metavar="NAME", help="every item also in this form; repeatable"
+    )
     group.add_argument("--accept-drift", action="store_true", help="use files that differ from their card; recorded")
 
 
@@ -163,6 +167,7 @@ def to_options(
         allow_contaminated=args.allow_contaminated,
         origin="direct" if arms == "check" else "replay",
         tags=_tags(args.tag),
+        transforms=tuple([rule.name for rule in find_rules(args.transform)]) if hasattr(args, "transform") else (),
         shard=None if args.shard is None else str(parse_shard(args.shard)),
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from evals.attempts import as_object
 from evals.client import number, objects
 from evals.journal import JsonObject
+from evals.robustness import TRANSFORM_HEADER, transform_rows
 from evals.statistics.jsonable import Json
 
 _COLUMNS = (
@@ -53,6 +54,9 @@ def results_table(summary: JsonObject) -> list[str]:
         lines += ["", *_block(section, f"{name[0]} × {name[1]}", delays.get(name, {}))]
         if as_object(section["cells"]):
             lines += ["", *cells_table(section)]
+        if section.get("transforms") is not None:
+            rows = list(transform_rows(as_object(section["transforms"]), rate_text))
+            lines += ["", *layout(TRANSFORM_HEADER, rows)]
     lines += ["", *[f"warning: {line}" for line in _texts(results["warnings"])]]
     return lines[1:]
 
