@@ -19,7 +19,9 @@ from evals.commands import (
     data,
     frontier,
     gating,
+    interchange,
     listing,
+    merge,
     nessie,
     operating,
     planning,
@@ -50,6 +52,8 @@ _MODULES = (
     watch,
     bells,
     nessie,
+    interchange,
+    merge,
 )
 
 

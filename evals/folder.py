@@ -9,7 +9,7 @@ import os
 import secrets
 import socket
 import tempfile
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -127,9 +127,22 @@ def write_file(path: Path, text: str) -> None:
     Raises:
         StoreError: the disk does not take it.
     """
+    _write(path, (text,))
+
+
+def write_lines(path: Path, rows: Iterable[JsonObject]) -> None:
+    """Write rows as JSON lines, as `write_file` does, without holding them all.
+
+    Raises:
+        StoreError: the disk does not take them.
+    """
+    _write(path, (canonical(row) + "\n" for row in rows))
+
+
+def _write(path: Path, parts: Iterable[str]) -> None:
     try:
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="", dir=path.parent, delete=False) as stream:
-            stream.write(text)
+            stream.writelines(parts)
             stream.flush()
             os.fsync(stream.fileno())
         Path(stream.name).replace(path)
@@ -160,6 +173,6 @@ def read_json(path: Path) -> JsonObject:
     return value
 
 
-def to_lines(rows: Sequence[JsonObject]) -> str:
+def to_lines(rows: Iterable[JsonObject]) -> str:
     """Return rows as JSON lines."""
     return "".join([canonical(row) + "\n" for row in rows])

@@ -13,18 +13,35 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
+from evals.lines import Contents, JsonObject, Lines, parse_object, read_journal
 from evals.statistics.jsonable import Json
 from supervisors.errors import StoreError
 
-JsonObject = dict[str, Json]
+__all__ = [
+    "Contents",
+    "Entry",
+    "JournalFile",
+    "JsonObject",
+    "LineType",
+    "canonical",
+    "find_break",
+    "now_text",
+    "parse_object",
+    "read_journal",
+    "seal",
+    "sha256_json",
+]
 LineType = Literal[
     "run_start", "trial", "attempt", "resume", "interrupt", "limit_change", "budget_stop", "note", "run_end", "score"
 ]
 FIRST_PREV = "0" * 64
 MAX_LINE_BYTES = 16 * 1024 * 1024
 _CHAIN = frozenset({"seq", "ts", "type", "prev_sha256", "sha256"})
+_PLACE = "." * 64
+_PLACE_MEMBER = f'"sha256":"{_PLACE}",'
+"""Where a line's own hash will stand; `ts` and `type` always follow it, hence the comma."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +50,6 @@ class Entry:
 
     type: LineType
     fields: Mapping[str, Json]
-
-
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """What a journal file holds.
-
-    Args:
-        lines: whole lines, in order.
-        size_bytes: length of the whole lines; what follows is torn.
-        torn_bytes: length of an incomplete last line, 0 if there is none.
-    """
-
-    lines: tuple[JsonObject, ...]
-    size_bytes: int
-    torn_bytes: int
 
 
 def canonical(value: Json) -> str:
@@ -71,71 +73,61 @@ def seal(entry: Entry, seq: int, prev: str, ts: str) -> JsonObject:
     Raises:
         StoreError: the entry uses a name of the chain, or the line is longer than 16 MiB.
     """
+    line, _ = _seal(entry, seq, prev, ts)
+    return line
+
+
+def _seal(entry: Entry, seq: int, prev: str, ts: str) -> tuple[JsonObject, str]:
+    """Return a line and its text, which is written in one go: the hash goes where its place was kept."""
     clash = _CHAIN & entry.fields.keys()
     if clash:
         msg = f"a {entry.type} line cannot carry {sorted(clash)}: these names belong to the chain"
         raise StoreError(msg)
     line: JsonObject = {**entry.fields, "seq": seq, "ts": ts, "type": entry.type, "prev_sha256": prev}
-    line["sha256"] = sha256_json(line)
-    if len(canonical(line)) >= MAX_LINE_BYTES:
-        msg = f"a {entry.type} line has {len(canonical(line))} bytes, at most {MAX_LINE_BYTES}; long texts go to text/"
+    line["sha256"] = _PLACE
+    text = canonical(line)
+    body = text.replace(_PLACE_MEMBER, "")
+    if len(text) - len(body) == len(_PLACE_MEMBER):
+        sha256 = hashlib.sha256(body.encode("ascii")).hexdigest()
+        text = text.replace(_PLACE_MEMBER, f'"sha256":"{sha256}",')
+    else:  # an entry holds the very text of the place: take the long way
+        sha256 = sha256_json({name: value for name, value in line.items() if name != "sha256"})
+        text = canonical({**line, "sha256": sha256})
+    line["sha256"] = sha256
+    if len(text) >= MAX_LINE_BYTES:
+        msg = f"a {entry.type} line has {len(text)} bytes, at most {MAX_LINE_BYTES}; long texts go to text/"
         raise StoreError(msg)
-    return line
+    return line, text
 
 
-def read_journal(path: Path) -> Contents:
-    """Read a journal; an incomplete last line is reported, never returned.
-
-    Raises:
-        StoreError: it cannot be read, or a line other than the last is broken.
-    """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        msg = f"{path}: cannot be read: {error.strerror}"
-        raise StoreError(msg) from error
-    lines: list[JsonObject] = []
-    position = 0
-    while position < len(data):
-        end = data.find(b"\n", position)
-        line = parse_object(data[position:end]) if end >= 0 else None
-        if line is None:
-            if 0 <= end < len(data) - 1:
-                msg = f"{path} line {len(lines) + 1}: is not JSON; the run is corrupt, `evals verify` shows how much"
-                raise StoreError(msg)
-            break
-        lines.append(line)
-        position = end + 1
-    return Contents(tuple(lines), position, len(data) - position)
-
-
-def parse_object(data: bytes | str) -> JsonObject | None:
-    """Return the JSON object of a line, None when it is anything else."""
-    try:
-        value: object = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    # JSON objects have text names and JSON values, which is what the cast says.
-    return cast("JsonObject", value) if isinstance(value, dict) else None
-
-
-def find_break(lines: Sequence[Mapping[str, Json]]) -> str | None:
+def find_break(lines: Sequence[JsonObject]) -> str | None:
     """Return what is wrong with the first line that does not fit the chain, None when all fit."""
     prev = FIRST_PREV
     last_ts = ""
-    for number, line in enumerate(lines):
-        body = {name: value for name, value in line.items() if name != "sha256"}
+    raw = lines.raw() if isinstance(lines, Lines) else (canonical(line).encode("ascii") for line in lines)
+    for number, (line, data) in enumerate(zip(lines, raw, strict=True)):
         if line.get("seq") != number:
             return f"line {number + 1}: seq is {line.get('seq')}, expected {number}"
         if line.get("prev_sha256") != prev:
             return f"line {number + 1}: prev_sha256 is not the hash of the line before"
-        if line.get("sha256") != sha256_json(body):
+        if not _has_its_hash(line, data):
             return f"line {number + 1}: sha256 is not the hash of the line"
         ts = str(line.get("ts"))
         if ts < last_ts:
             return f"line {number + 1}: time {ts} is before {last_ts}"
         prev, last_ts = str(line["sha256"]), ts
     return None
+
+
+def _has_its_hash(line: JsonObject, data: bytes) -> bool:
+    """Hold a line against its hash: its own bytes without that member are what was hashed."""
+    sha256 = str(line.get("sha256"))
+    member = f'"sha256":"{sha256}",'.encode("ascii", "replace")
+    body = data.replace(member, b"", 1)
+    if len(body) < len(data) and hashlib.sha256(body).hexdigest() == sha256:
+        return True
+    body_of = {name: value for name, value in line.items() if name != "sha256"}
+    return canonical(line).encode("ascii") == data and sha256 == sha256_json(body_of)
 
 
 class JournalFile:
@@ -172,18 +164,19 @@ class JournalFile:
         self._prev = str(found.lines[-1]["sha256"]) if found.lines else FIRST_PREV
         self._ts = str(found.lines[-1]["ts"]) if found.lines else ""
 
-    def append(self, entries: Iterable[Entry]) -> None:
-        """Write lines and wait for the disk.
+    def append(self, entries: Iterable[Entry]) -> int:
+        """Write lines, wait for the disk, and return how many there were.
 
         Raises:
             StoreError: the disk does not take them.
         """
         data = bytearray()
+        before = self._seq
         for entry in entries:
             self._ts = max(self._ts, self._clock())
-            line = seal(entry, self._seq, self._prev, self._ts)
+            line, text = _seal(entry, self._seq, self._prev, self._ts)
             self._seq, self._prev = self._seq + 1, str(line["sha256"])
-            data += canonical(line).encode("ascii") + b"\n"
+            data += text.encode("ascii") + b"\n"
         try:
             self._file.write(data)
             self._file.flush()
@@ -191,6 +184,7 @@ class JournalFile:
         except OSError as error:
             msg = f"{self._path}: cannot be written: {error.strerror}; free some space and resume"
             raise StoreError(msg) from error
+        return self._seq - before
 
     def _sync(self) -> None:
         os.fsync(self._file.fileno())

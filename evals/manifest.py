@@ -16,7 +16,7 @@ from evals.folder import RunFolder, read_json, write_json
 from evals.journal import JsonObject
 from evals.plan import FORMAT_VERSION
 from evals.statistics.jsonable import Json, to_json
-from supervisors.errors import StoreError
+from supervisors.errors import ConfigError, StoreError
 
 PACKAGES = (
     "guardrail-proxy",
@@ -105,6 +105,17 @@ def differences(before: object, now: object, path: str = "") -> Iterator[str]:
             yield from differences(before.get(name), now.get(name), inner)  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType] # JSON objects
     elif before != now:
         yield f"{path}: was {before!r}, is {now!r}"
+
+
+def refuse_imported(manifest: Manifest, verb: str) -> None:
+    """Refuse what needs the data sets and the target of a run that was made elsewhere.
+
+    Raises:
+        ConfigError: the run was imported.
+    """
+    if "imported" in manifest.identity:
+        msg = f"evals {verb}: run {manifest.run_id} was imported; it has no target and no data set to go back to"
+        raise ConfigError(msg)
 
 
 def describe_environment() -> JsonObject:

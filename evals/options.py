@@ -28,6 +28,8 @@ class RunOptions:
         concurrency: None adapts to what the server bears.
         hash_only: no text is written anywhere.
         allow_contaminated: headline numbers on data seen in the guard's training.
+        transforms: every item also in these forms.
+        shard: ``i/n``: only the trials of every n-th item, from the i-th on.
         origin: replay, direct, nessie or journal.
         suite: which part of the suite or of the journal, for these origins.
     """
@@ -56,6 +58,8 @@ class RunOptions:
     allow_contaminated: bool = False
     origin: str = "replay"
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
+    shard: str | None = None
+    transforms: tuple[str, ...] = ()
     suite: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def with_suite(self, suite: Mapping[str, str]) -> RunOptions:

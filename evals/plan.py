@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
@@ -17,9 +17,9 @@ from evals.statistics.jsonable import to_json
 from evals.types import Item, Message
 from supervisors.errors import DatasetError, StoreError
 
-Arm = Literal["observed", "direct", "enforced", "check"]
-"""How a trial is sent: through the proxy that only observes, past the proxy, through the enforcing proxy, or to the
-supervisors alone."""
+Arm = Literal["observed", "direct", "enforced", "check", "imported"]
+"""How a trial is sent: through the proxy that only observes, past the proxy, through the enforcing proxy, to the
+supervisors alone, or by another harness whose log was imported."""
 Ledger = Literal["shadow", "paired", "both", "off"]
 FORMAT_VERSION = 1
 _ARMS: Mapping[Ledger, tuple[tuple[Arm, int], ...]] = {
@@ -89,6 +89,8 @@ class PlannedTrial:
 
 
 _TRIAL = TypeAdapter(PlannedTrial)
+_NAMES = tuple([one.name for one in fields(PlannedTrial)])
+_SHARED = tuple([name for name in _NAMES if name not in ("trial_key", "repeat", "chars")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +182,17 @@ def messages_of(item: Item, composition: str | None, system: str | None) -> tupl
 
 def build_plan(items: Iterable[Item], design: Design) -> tuple[PlannedTrial, ...]:
     """Plan the trials of the items, in file order, each item with all its arms and repeats before the next."""
+    return tuple(plan_trials(items, design))
+
+
+def plan_trials(items: Iterable[Item], design: Design) -> Iterator[PlannedTrial]:
+    """Yield the trials of a plan."""
     arms = design.arms or _ARMS[design.ledger]
-    planned: list[PlannedTrial] = []
     for item in items:
         rendered = _render(item, design, with_model=any(arm != "check" for arm, _ in arms))
         for model in design.models:
             for arm, calls in arms:
-                planned += [_plan(item, design, rendered, model, arm, n) for n in range(design.repeats * calls)]
-    return tuple(planned)
+                yield from [_plan(item, design, rendered, model, arm, n) for n in range(design.repeats * calls)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,27 +271,35 @@ def _severity(item: Item) -> str | None:
     return item.truth.value if item.truth.value in ("harmful", "benign") else None
 
 
-def to_rows(plan: Sequence[PlannedTrial]) -> list[JsonObject]:
-    """Return the lines of the plan."""
-    return [{name: to_json(value) for name, value in asdict(trial).items()} for trial in plan]
+def to_rows(plan: Iterable[PlannedTrial]) -> Iterator[JsonObject]:
+    """Yield the lines of the plan."""
+    for trial in plan:
+        yield {name: to_json(getattr(trial, name)) for name in _NAMES}
 
 
 def read_plan(path: Path) -> tuple[PlannedTrial, ...]:
-    """Read a plan.
+    """Read a plan; trials share the texts they have in common.
 
     Raises:
         StoreError: it is missing, or a line is not a planned trial.
     """
+    planned: list[PlannedTrial] = []
+    shared: dict[object, object] = {}
     try:
-        lines = path.read_text("ascii").splitlines()
+        with path.open(encoding="ascii") as stream:
+            planned.extend(_share(_TRIAL.validate_json(line), shared) for line in stream)
     except (OSError, UnicodeDecodeError) as error:
         msg = f"{path}: cannot be read: {error}"
         raise StoreError(msg) from error
-    planned: list[PlannedTrial] = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            planned.append(_TRIAL.validate_json(line))
-        except ValidationError as error:
-            msg = f"{path} line {number}: is not a planned trial"
-            raise StoreError(msg) from error
+    except ValidationError as error:
+        msg = f"{path} line {len(planned) + 1}: is not a planned trial"
+        raise StoreError(msg) from error
     return tuple(planned)
+
+
+def _share(trial: PlannedTrial, shared: dict[object, object]) -> PlannedTrial:
+    """Replace equal values by one and the same: most texts of a trial are those of its item or its run."""
+    for name in _SHARED:
+        value: object = getattr(trial, name)
+        object.__setattr__(trial, name, shared.setdefault(value, value))  # nobody else holds the new trial yet
+    return trial

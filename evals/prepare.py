@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evals.cases import Suite, lock_of
@@ -15,9 +15,11 @@ from evals.datasets.sampling import ids_sha256
 from evals.journal import JsonObject, sha256_json
 from evals.options import RunOptions
 from evals.plan import Design, PlannedTrial, build_plan, select
+from evals.shards import parse_shard, plan_sha256, take
 from evals.statistics.jsonable import to_json
 from evals.targets import Price, Target, parse_target
 from evals.traffic import Span, lock_traffic, path_of, read_traffic
+from evals.transforms import find_rules, with_variants
 from evals.types import Item
 from supervisors.errors import ConfigError, DatasetError
 
@@ -66,7 +68,7 @@ def prepare(options: RunOptions, environ: Mapping[str, str], guard: Guard | None
             raise ConfigError(msg)
     guard = guard or load_guard(Path(options.guard) if options.guard else None, environ)
     chosen, lock = _load(options)
-    contamination = classify(guard.supervisors, chosen, lock)
+    contamination = _classify(guard, chosen, lock)
     refusal = refuse_seen(contamination, chosen)
     if refusal is not None and not options.allow_contaminated:
         raise ConfigError(refusal)
@@ -82,6 +84,12 @@ def prepare(options: RunOptions, environ: Mapping[str, str], guard: Guard | None
         arms=((options.arms, 1),) if options.arms else None,
     )
     plan = build_plan(chosen, design)
+    further: JsonObject = {"transforms": _describe(options.transforms)} if options.transforms else {}
+    if options.shard is not None:
+        part = parse_shard(options.shard)
+        whole: JsonObject = {"count": part.count, "planned": len(plan), "plan_sha256": plan_sha256(plan)}
+        further["shard"] = {"index": part.index, **whole}
+        plan = tuple(take(plan, part))
     identity: JsonObject = {
         "data": {name: to_json(entry) for name, entry in lock.items()},
         "target": {model: target.facts(model, options.sampling) for model in design.models},
@@ -94,6 +102,7 @@ def prepare(options: RunOptions, environ: Mapping[str, str], guard: Guard | None
         "hash_only": options.hash_only,
         "proxy": options.proxy,
         "suite": dict(options.suite),
+        **further,
     }
     return Prepared(options, target, guard, {item.item_id: item for item in chosen}, plan, lock, identity)
 
@@ -115,6 +124,11 @@ def _check_money(options: RunOptions, target: Target) -> None:
     if options.limits.max_cost is not None and target.price is None and not options.allow_unpriced:
         msg = f"--max-cost needs the price of {target.spec}: give --price IN:OUT, or --allow-unpriced to go without"
         raise ConfigError(msg)
+
+
+def _describe(names: Sequence[str]) -> JsonObject:
+    """Return version and hash of the transforms: a changed one makes another run (H-116)."""
+    return {rule.name: {"version": rule.version, "sha256": rule.sha256} for rule in find_rules(names)}
 
 
 def suite_of(options: RunOptions) -> Suite:
@@ -152,5 +166,25 @@ def _load(options: RunOptions) -> tuple[tuple[Item, ...], Mapping[str, LockEntry
             raise DatasetError(msg)
         loaded = read_dataset(card, Path(options.data_dir), accept_drift=options.accept_drift)
         lock[card.id] = lock_entry(loaded)
-        chosen += select(loaded.items, options.selection)
+        chosen += _choose(loaded.items, options)
     return tuple(chosen), lock
+
+
+def _choose(items: Sequence[Item], options: RunOptions) -> tuple[Item, ...]:
+    """Select items and add their variants; ids of an earlier run may be those of variants."""
+    wanted, rules = options.selection, find_rules(options.transforms)
+    if not rules:
+        return select(items, wanted)
+    found = with_variants(select(items, replace(wanted, only=None)), rules, wanted.seed)
+    return found if wanted.only is None else tuple([item for item in found if item.item_id in wanted.only])
+
+
+def _classify(guard: Guard, chosen: Sequence[Item], lock: Mapping[str, LockEntry]) -> Mapping[str, str]:
+    """Class items by the guard's training; a variant made here was seen if its root was."""
+    found = dict(classify(guard.supervisors, chosen, lock))
+    for item in chosen:
+        made_here = item.transform is not None and item.item_id.endswith(f"+{item.transform.name}")
+        root = item.transform.parent if item.transform and made_here else None
+        if root in found:
+            found[item.item_id] = found[root]
+    return found

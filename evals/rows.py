@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import overload
 
 from evals.attempts import as_object
 from evals.bells.verdicts import SEVERITIES, Adversariality, BellsItem, ItemVerdict, Severity
@@ -18,6 +21,19 @@ from supervisors.types import Cause, Label, Stage
 
 SEEN = frozenset({"trained_on", "sister", "overlap"})
 """Relations to the guard's training that keep an item out of the headline (LG-23)."""
+
+
+def truth_of(planned: PlannedTrial) -> LedgerTruth:
+    """Return harmful, borderline, benign or unknown."""
+    if planned.severity == "borderline":
+        return "borderline"
+    match planned.truth:
+        case "harmful":
+            return "harmful"
+        case "benign":
+            return "benign"
+        case _:
+            return "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +65,7 @@ class Row:
     @property
     def truth(self) -> LedgerTruth:
         """Return harmful, borderline, benign or unknown."""
-        if self.planned.severity == "borderline":
-            return "borderline"
-        match self.planned.truth:
-            case "harmful":
-                return "harmful"
-            case "benign":
-                return "benign"
-            case _:
-                return "unknown"
+        return truth_of(self.planned)
 
     @property
     def cause(self) -> Cause:
@@ -99,20 +107,72 @@ class Row:
                 return None
 
 
-def join(plan: Sequence[PlannedTrial], counted: Mapping[str, JsonObject], scores: Scores | None) -> tuple[Row, ...]:
+class Rows(Sequence[Row]):
+    """Rows that are put together when they are asked for: a million lines are never in memory at once.
+
+    Args:
+        plan: all trials.
+        counted: trial key → counting line.
+        known: (trial key, answer or behind) → verdict.
+        places: of the trials in the plan; None takes all.
+    """
+
+    def __init__(
+        self,
+        plan: Sequence[PlannedTrial],
+        counted: Mapping[str, JsonObject],
+        known: Mapping[tuple[str, str], AnswerVerdict],
+        places: Sequence[int] | None = None,
+    ) -> None:
+        self._plan = plan
+        self._counted = counted
+        self._known = known
+        self._places: Sequence[int] = range(len(plan)) if places is None else places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Row]: ...
+    def __getitem__(self, index: int | slice) -> Row | Sequence[Row]:
+        """Return the row at a place, or the rows of several."""
+        if isinstance(index, slice):
+            return Rows(self._plan, self._counted, self._known, self._places[index])
+        return self._row(self._plan[self._places[index]])
+
+    def __iter__(self) -> Iterator[Row]:
+        for place in self._places:
+            yield self._row(self._plan[place])
+
+    def _row(self, trial: PlannedTrial) -> Row:
+        key = trial.trial_key
+        line = self._counted.get(key)
+        return Row(trial, line, self._known.get((key, "answer")), self._known.get((key, "behind")))
+
+    @property
+    def planned(self) -> Iterator[PlannedTrial]:
+        """Yield the planned trials, without fetching their lines."""
+        for place in self._places:
+            yield self._plan[place]
+
+    def where(self, wanted: Callable[[PlannedTrial], bool]) -> Rows:
+        """Return the rows of the planned trials that are wanted."""
+        places = array("Q", [place for place in self._places if wanted(self._plan[place])])
+        return Rows(self._plan, self._counted, self._known, places)
+
+    def grouped(self, name: Callable[[PlannedTrial], tuple[str, str]]) -> Mapping[tuple[str, str], Rows]:
+        """Return the rows by a name of their planned trials, in plan order."""
+        groups: dict[tuple[str, str], array[int]] = {}
+        for place in self._places:
+            groups.setdefault(name(self._plan[place]), array("Q")).append(place)
+        return {key: Rows(self._plan, self._counted, self._known, places) for key, places in groups.items()}
+
+
+def join(plan: Sequence[PlannedTrial], counted: Mapping[str, JsonObject], scores: Scores | None) -> Rows:
     """Join plan, lines and the verdicts of one scorer."""
-    known: Mapping[tuple[str, str], AnswerVerdict] = scores.by_key if scores else {}
-    return tuple(
-        [
-            Row(
-                trial,
-                counted.get(trial.trial_key),
-                known.get((trial.trial_key, "answer")),
-                known.get((trial.trial_key, "behind")),
-            )
-            for trial in plan
-        ]
-    )
+    return Rows(plan, counted, scores.by_key if scores else {})
 
 
 def to_outcome(row: Row) -> Outcome:
@@ -128,18 +188,26 @@ def to_outcome(row: Row) -> Outcome:
         behaviour=behaviour_of(row),
         answer=answer,
         answer_cause=answer_cause,
-        groups={
-            "category": "|".join(row.planned.category) or "(none)",
-            "family": row.planned.family or "(none)",
-            "adversariality": row.planned.adversariality or "(none)",
-            "transform": row.planned.transform,
-        },
+        groups=_groups(row.planned.category, row.planned.family, row.planned.adversariality, row.planned.transform),
     )
+
+
+@lru_cache(maxsize=4096)
+def _groups(
+    category: tuple[str, ...], family: str | None, adversariality: str | None, transform: str
+) -> Mapping[str, str]:
+    """Return the names a trial is reported by; trials that share them share the mapping."""
+    return {
+        "category": "|".join(category) or "(none)",
+        "family": family or "(none)",
+        "adversariality": adversariality or "(none)",
+        "transform": transform,
+    }
 
 
 def policy_verdict(row: Row) -> tuple[Label | None, Cause | None]:
     """Return what the policy as a whole says: unsafe if any supervisor does, else unknown if any is."""
-    if row.planned.arm == "direct":
+    if row.planned.arm == "direct" or (row.planned.arm == "imported" and not row.fields.get("verdicts")):
         return None, None
     if row.status != "ok":
         return Label.UNKNOWN, row.cause

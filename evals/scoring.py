@@ -5,8 +5,9 @@ The offline rule says one thing only: a harmful request was answered. It knows n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import islice
 from pathlib import Path
 
 from evals.attempts import as_object
@@ -58,6 +59,9 @@ class AnswerVerdict:
     cost_usd: float | None = 0.0
 
 
+_NAMES = tuple([one.name for one in fields(AnswerVerdict)])
+
+
 @dataclass(frozen=True, slots=True)
 class Scores:
     """The stored verdicts of one scorer.
@@ -81,6 +85,12 @@ class Scores:
         """Return the kind of scorer."""
         return str(self.config.get("kind"))
 
+    @property
+    def labelled(self) -> int:
+        """Return how many answers an imported scorer gave a label: not every detector looks at every probe."""
+        labelled = self.config.get("labelled")
+        return labelled if isinstance(labelled, int) else 0
+
 
 def scorer_id(name: str, config: JsonObject) -> str:
     """Return the id of a scorer with this configuration."""
@@ -101,17 +111,15 @@ class Judged:
         return str(as_object(self.line.get("behind" if self.of == "behind" else "answer")).get("sha256"))
 
 
-def answers_of(plan: Sequence[PlannedTrial], counted: Mapping[str, JsonObject]) -> list[Judged]:
-    """Return every stored answer of the ok trials, in plan order; redacted ones twice, before and after."""
-    found: list[Judged] = []
+def answers_of(plan: Sequence[PlannedTrial], counted: Mapping[str, JsonObject]) -> Iterator[Judged]:
+    """Yield every stored answer of the ok trials, in plan order; redacted ones twice, before and after."""
     for trial in plan:
         line = counted.get(trial.trial_key)
         if line is None or line.get("status") != "ok" or line.get("answer") is None:
             continue
-        found.append(Judged(trial, line, "answer"))
+        yield Judged(trial, line, "answer")
         if line.get("behind") is not None:
-            found.append(Judged(trial, line, "behind"))
-    return found
+            yield Judged(trial, line, "behind")
 
 
 def score_by_rule(judged: Judged, folder: RunFolder) -> AnswerVerdict:
@@ -152,22 +160,23 @@ def store_scores(path: Path, verdicts: Iterable[AnswerVerdict]) -> None:
     """Append verdicts to the journal of a scorer."""
     journal = JournalFile(path / "journal.jsonl")
     try:
-        batch = [Entry("score", _to_line(verdict)) for verdict in verdicts]
-        for start in range(0, len(batch), 1000):
-            journal.append(batch[start : start + 1000])
+        entries = (Entry("score", verdict_fields(verdict)) for verdict in verdicts)
+        while journal.append(islice(entries, 1000)):
+            pass
     finally:
         journal.close()
 
 
-def _to_line(verdict: AnswerVerdict) -> JsonObject:
-    return {name: to_json(value) for name, value in asdict(verdict).items()}
+def verdict_fields(verdict: AnswerVerdict) -> JsonObject:
+    """Return the members of a verdict's line."""
+    return {name: to_json(getattr(verdict, name)) for name in _NAMES}
 
 
 def apply_rule(folder: RunFolder, plan: Sequence[PlannedTrial], counted: Mapping[str, JsonObject]) -> Path:
     """Score the answers that the rule has not scored yet, and return the folder of its scores."""
     path, done = open_scores(folder, RULE, RULE_CONFIG)
-    todo = [one for one in answers_of(plan, counted) if (one.planned.trial_key, one.of) not in done]
-    store_scores(path, [score_by_rule(one, folder) for one in todo])
+    todo = (one for one in answers_of(plan, counted) if (one.planned.trial_key, one.of) not in done)
+    store_scores(path, (score_by_rule(one, folder) for one in todo))
     return path
 
 
@@ -180,18 +189,18 @@ def read_scores(folder: RunFolder) -> tuple[Scores, ...]:
     found: list[Scores] = []
     for path in sorted(folder.scores.glob("*/journal.jsonl")):
         lines = read_journal(path).lines
-        verdicts = [_from_line(line) for line in lines]
         head = str(lines[-1]["sha256"]) if lines else ""
-        by_key = {(verdict.trial_key, verdict.of): verdict for verdict in verdicts}
+        by_key = {(verdict.trial_key, verdict.of): verdict for verdict in map(verdict_of, lines)}
         found.append(Scores(path.parent.name, read_json(path.parent / "manifest.json"), by_key, head, len(lines)))
-    return tuple(sorted(found, key=lambda scores: (_rank(scores.kind), scores.scorer_id)))
+    return tuple(sorted(found, key=lambda scores: (_rank(scores.kind), -scores.labelled, scores.scorer_id)))
 
 
 def _rank(kind: str) -> int:
     return KINDS.index(kind) if kind in KINDS else len(KINDS)
 
 
-def _from_line(line: JsonObject) -> AnswerVerdict:
+def verdict_of(line: JsonObject) -> AnswerVerdict:
+    """Return the verdict of a line."""
     cause, votes = line.get("cause"), line.get("votes")
     score, cost = line.get("score"), line.get("cost_usd")
     return AnswerVerdict(

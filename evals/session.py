@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -12,7 +12,7 @@ from evals.attempts import Caller
 from evals.client import Address, number, open_local, open_proxy
 from evals.datasets.load import hash_file
 from evals.fake import FakeModel
-from evals.folder import RunFolder, make_run_id, to_lines, write_file, write_json
+from evals.folder import RunFolder, make_run_id, write_json, write_lines
 from evals.journal import Entry, JournalFile, JsonObject, now_text
 from evals.limit import Limiter, fixed
 from evals.manifest import Manifest, describe_environment, differences, read_manifest, write_manifest
@@ -23,7 +23,7 @@ from evals.replay import Counts, Ending, Runner, snapshot, tick, tokens_of
 from evals.serving import App, serve
 from evals.state import counting_lines, remaining
 from evals.statistics.jsonable import to_json
-from evals.trials import Sender
+from evals.trials import Finished, Sender
 from evals.writer import Writer
 from supervisors.errors import ConfigError, StoreError
 from supervisors.transport import HttpClient, TransportLimits
@@ -41,7 +41,7 @@ def create(prepared: Prepared, path: Path, argv: Sequence[str]) -> RunFolder:
     """
     folder = RunFolder(path)
     folder.make()
-    write_file(folder.plan, to_lines(to_rows(prepared.plan)))
+    write_lines(folder.plan, to_rows(prepared.plan))
     options = {one.name: to_json(getattr(prepared.options, one.name)) for one in fields(prepared.options)}
     write_manifest(
         folder,
@@ -91,11 +91,13 @@ class Hooks:
         show: gets the state of the run now and then.
         started: gets the runner, to interrupt it.
         every_s: seconds between two calls of `show`.
+        send: makes a trial instead of the target and the proxy, to measure the harness alone.
     """
 
     show: Callable[[JsonObject], None] = lambda _: None
     started: Callable[[Runner], None] = lambda _: None
     every_s: float = 10.0
+    send: Callable[[PlannedTrial], Awaitable[Finished]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,9 @@ def opening(folder: RunFolder, journal: JournalFile, taken: str | None) -> list[
 
 async def _make(run: _Run, counts: Counts, todo: Sequence[PlannedTrial]) -> Ending:
     options = run.prepared.options
+    if run.hooks.send is not None:
+        alone = Runner(run.hooks.send, run.writer, _limiter(run.prepared), options.limits, counts)
+        return await _run_trials(run, alone, todo)
     async with HttpClient(TransportLimits(max_connections=_POOL)) as client, _addresses(run) as addresses:
         caller = Caller(client, options.max_retries, options.timeout_s)
         sender = Sender(
@@ -188,14 +193,18 @@ async def _make(run: _Run, counts: Counts, todo: Sequence[PlannedTrial]) -> Endi
         )
         runner = Runner(sender.send, run.writer, _limiter(run.prepared), options.limits, counts)
         caller.overloaded = runner.overloaded
-        run.hooks.started(runner)
-        async with asyncio.TaskGroup() as group:
-            showing = group.create_task(tick(runner, _show(run), run.hooks.every_s))
-            try:
-                return await runner.run(todo)
-            finally:
-                showing.cancel()
-                _show(run)(snapshot(runner))
+        return await _run_trials(run, runner, todo)
+
+
+async def _run_trials(run: _Run, runner: Runner, todo: Sequence[PlannedTrial]) -> Ending:
+    run.hooks.started(runner)
+    async with asyncio.TaskGroup() as group:
+        showing = group.create_task(tick(runner, _show(run), run.hooks.every_s))
+        try:
+            return await runner.run(todo)
+        finally:
+            showing.cancel()
+            _show(run)(snapshot(runner))
 
 
 def _show(run: _Run) -> Callable[[JsonObject], None]:

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evals.journal import JsonObject
+from evals.lines import Counted
 from evals.plan import PlannedTrial
 
 _FINAL = frozenset({"ok", "skipped"})
 
 
-def counting_lines(lines: Iterable[JsonObject]) -> Mapping[str, JsonObject]:
+def counting_lines(lines: Sequence[JsonObject]) -> Mapping[str, JsonObject]:
     """Return the line that counts for each trial key: the newest, but an error never replaces an ok."""
-    found: dict[str, JsonObject] = {}
-    for line in lines:
+    places: dict[str, int] = {}
+    done = bytearray(len(lines))
+    for place, line in enumerate(lines):
         if line.get("type") != "trial":
             continue
         key = str(line.get("trial_key"))
-        before = found.get(key)
-        if before is None or before.get("status") != "ok" or line.get("status") == "ok":
-            found[key] = line
-    return found
+        before = places.get(key)
+        done[place] = line.get("status") == "ok"
+        if before is None or not done[before] or done[place]:
+            places[key] = place
+    return Counted(lines, places)
 
 
 @dataclass(frozen=True, slots=True)

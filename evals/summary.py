@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from statistics import median
 
 from evals.attempts import as_object
@@ -20,7 +22,8 @@ from evals.ledger import Ledger, keep_ledger
 from evals.manifest import Manifest, read_manifest
 from evals.metrics import METRICS, Outcome, count_labels, measure, measure_by, warn_if_constant, warn_if_indiscriminate
 from evals.plan import PlannedTrial, read_plan
-from evals.rows import SEEN, Row, join, to_entry, to_outcome
+from evals.robustness import describe_transforms
+from evals.rows import SEEN, Row, Rows, join, to_entry, to_outcome, truth_of
 from evals.scoring import Scores, read_scores
 from evals.state import counting_lines, progress_of
 from evals.statistics.jsonable import Json, to_json
@@ -38,7 +41,7 @@ class Loaded:
 
     manifest: Manifest
     plan: tuple[PlannedTrial, ...]
-    lines: tuple[JsonObject, ...]
+    lines: Sequence[JsonObject]
     counted: Mapping[str, JsonObject]
     scores: tuple[Scores, ...]
 
@@ -101,15 +104,12 @@ def _coherence(run: Loaded, rows: Sequence[Row]) -> Json:
     return summarise_coherence(rows, own) if own else None
 
 
-def group_rows(rows: Sequence[Row]) -> Mapping[tuple[str, str], list[Row]]:
+def group_rows(rows: Rows) -> Mapping[tuple[str, str], Rows]:
     """Split rows by data set and target, in plan order."""
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row.planned.dataset, row.planned.target), []).append(row)
-    return groups
+    return rows.grouped(lambda trial: (trial.dataset, trial.target))
 
 
-def _sections(run: Loaded, rows: Sequence[Row]) -> Json:
+def _sections(run: Loaded, rows: Rows) -> Json:
     allowed = bool(run.manifest.options.get("allow_contaminated"))
     seed = int(number(as_object(run.manifest.options.get("selection")).get("seed")) or 0)
     return [
@@ -118,7 +118,7 @@ def _sections(run: Loaded, rows: Sequence[Row]) -> Json:
     ]
 
 
-def section(rows: Sequence[Row], *, allowed: bool, seed: int = 0) -> JsonObject:
+def section(rows: Rows, *, allowed: bool, seed: int = 0) -> JsonObject:
     """Return every number about one data set and one target.
 
     Args:
@@ -126,19 +126,19 @@ def section(rows: Sequence[Row], *, allowed: bool, seed: int = 0) -> JsonObject:
         allowed: items seen in the guard's training count in the headline too.
         seed: of resampled intervals.
     """
-    through = [row for row in rows if row.planned.arm != "direct"]
-    headline = [row for row in through if allowed or row.planned.contamination not in SEEN]
+    through = rows.where(lambda trial: trial.arm != "direct")
+    headline = through if allowed else through.where(lambda trial: trial.contamination not in SEEN)
     outcomes = [to_outcome(row) for row in headline]
     rates = {metric.name: to_json(measure(metric, outcomes)) for metric in METRICS}
     return {
         "planned": len(rows),
-        "states": dict(sorted(Counter([row.status for row in rows]).items())),
-        "contamination": dict(sorted(Counter([row.planned.contamination for row in through]).items())),
+        "states": count(row.status for row in rows),
+        "contamination": count(trial.contamination for trial in through.planned),
         "left_out": len(through) - len(headline),
         "rates": rates,
         "labels": to_json(count_labels(outcomes)),
         "behaviours": _behaviours(rows),
-        "gates": dict(sorted(Counter([str(row.fields.get("gate")) for row in through if row.status == "ok"]).items())),
+        "gates": count(str(row.fields.get("gate")) for row in through if row.status == "ok"),
         "groups": {group: _by_group(outcomes, group) for group in _GROUPS},
         "supervisors": _supervisors(headline),
         "curves": describe_curves(headline, seed),
@@ -146,17 +146,25 @@ def section(rows: Sequence[Row], *, allowed: bool, seed: int = 0) -> JsonObject:
         "cells": _cells(through),
         "ledger": _ledger(rows, headline),
         "flips": _flips(rows),
+        "transforms": describe_transforms(headline),
     }
 
 
-def _behaviours(rows: Sequence[Row]) -> JsonObject:
-    found = [as_object(row.fields.get("behaviour")) for row in rows if row.fields.get("behaviour") is not None]
-    kinds = dict(sorted(Counter([str(one.get("kind")) for one in found]).items()))
-    return {
-        **kinds,
-        "truncated": sum([one.get("truncated") is True for one in found]),
-        "provider_block": sum([one.get("provider_block") is True for one in found]),
-    }
+def count(values: Iterable[str]) -> JsonObject:
+    """Count values, in the order of their names."""
+    return dict(sorted(Counter(values).items()))
+
+
+def _behaviours(rows: Rows) -> JsonObject:
+    kinds: Counter[str] = Counter()
+    marks = {"truncated": 0, "provider_block": 0}
+    for row in rows:
+        if row.fields.get("behaviour") is not None:
+            found = as_object(row.fields["behaviour"])
+            kinds[str(found.get("kind"))] += 1
+            for name in marks:
+                marks[name] += found.get(name) is True
+    return {**dict(sorted(kinds.items())), **marks}
 
 
 def _by_group(outcomes: Sequence[Outcome], group: str) -> JsonObject:
@@ -164,7 +172,7 @@ def _by_group(outcomes: Sequence[Outcome], group: str) -> JsonObject:
     return {metric.name: to_json(measure_by(metric, outcomes, group)) for metric in wanted}
 
 
-def _supervisors(rows: Sequence[Row]) -> JsonObject:
+def _supervisors(rows: Rows) -> JsonObject:
     """Return detection and false positives of each supervisor and stage alone (H-158)."""
     names = sorted(
         {(str(v["supervisor"]), str(v["stage"])) for row in rows for v in objects(row.fields.get("verdicts"))}
@@ -189,24 +197,28 @@ def _of_supervisor(row: Row, name: str, stage: str) -> Outcome:
 _SEVERITIES = ("harmful", "borderline", "benign")
 
 
-def _cells(rows: Sequence[Row]) -> JsonObject:
+def _cells(rows: Rows) -> JsonObject:
     """Return the two-dimensional table: severity × direct or jailbroken, with what was flagged and answered."""
     table: JsonObject = {}
     for severity in _SEVERITIES:
         for manner in ("direct", "jailbroken"):
-            chosen = [r for r in rows if r.truth == severity and (r.planned.adversariality or "direct") == manner]
+            chosen = rows.where(partial(_is_in, severity, manner))
             if chosen:
                 table[f"{severity}/{manner}"] = _cell(chosen)
     return table
 
 
-def _cell(rows: Sequence[Row]) -> JsonObject:
+def _is_in(severity: str, manner: str, trial: PlannedTrial) -> bool:
+    return truth_of(trial) == severity and (trial.adversariality or "direct") == manner
+
+
+def _cell(rows: Rows) -> JsonObject:
     outcomes = [to_outcome(row) for row in rows]
     asked = [(o, r) for o, r in zip(outcomes, rows, strict=True) if r.planned.arm != "check"]
     passed = {"passed": True, "open_on_unknown": True, "redacted": True, "blocked": False}
     return {
         "planned": len(rows),
-        "contamination": dict(sorted(Counter([row.planned.contamination for row in rows]).items())),
+        "contamination": count(trial.contamination for trial in rows.planned),
         "flagged": to_json(rate_of([_flag(o) for o in outcomes])),
         "answered_alone": to_json(rate_of([_answered(o, None) for o, _ in asked])),
         "answered_behind": to_json(rate_of([_answered(o, passed.get(r.gate)) for o, r in asked])),
@@ -226,26 +238,31 @@ def _answered(outcome: Outcome, gate: bool | None) -> Observation:
     return Observation(outcome.cluster, outcome.behaviour == "answers" if known else None)
 
 
-def _ledger(rows: Sequence[Row], headline: Sequence[Row]) -> Json:
-    arms = {row.planned.arm for row in headline}
+def _ledger(rows: Rows, headline: Rows) -> Json:
+    arms = {trial.arm for trial in headline.planned}
     if not arms & {"observed", "enforced"}:
         return None
-    direct = {row.planned.item_id: row for row in rows if row.planned.arm == "direct" and row.planned.repeat == 0}
-    entries = [to_entry(row, direct.get(row.planned.item_id)) for row in headline]
+    alone = rows.where(lambda trial: trial.arm == "direct" and trial.repeat == 0)
+    places = {trial.item_id: place for place, trial in enumerate(alone.planned)}
+
+    def beside(row: Row) -> Row | None:
+        return alone[places[row.planned.item_id]] if row.planned.item_id in places else None
+
+    entries = [to_entry(row, beside(row)) for row in headline]
     kept: Ledger = keep_ledger(entries)
     body = as_object(to_json(kept))
     body.pop("delay")  # a time; the summary has it under effort
     return {**body, "flow": describe_flow(entries)}
 
 
-def _flips(rows: Sequence[Row]) -> Json:
+def _flips(rows: Rows) -> Json:
     """Return how often two direct answers to one item differ in their verdict, None outside paired runs."""
-    direct = [row for row in rows if row.planned.arm == "direct"]
-    repeats = [{r.planned.item_id: r for r in direct if r.planned.repeat == number_} for number_ in (0, 1)]
+    direct = rows.where(lambda trial: trial.arm == "direct")
+    repeats = [{r.planned.item_id: _unsafe(r) for r in direct if r.planned.repeat == number_} for number_ in (0, 1)]
     shared = [item for item in repeats[0] if item in repeats[1]]
     if not shared:
         return None
-    sides = [[_unsafe(side[item]) for item in shared] for side in repeats]
+    sides = [[side[item] for item in shared] for side in repeats]
     return to_json(flip_rate(sides[0], sides[1]))
 
 
@@ -254,7 +271,7 @@ def _unsafe(row: Row) -> Observation:
     return Observation(row.planned.cluster_id, None if label is Label.UNKNOWN else label is Label.UNSAFE)
 
 
-def _served(rows: Sequence[Row]) -> Mapping[str, Mapping[str, int]]:
+def _served(rows: Rows) -> Mapping[str, Mapping[str, int]]:
     found: dict[str, Counter[str]] = {}
     for row in rows:
         if row.fields.get("served_model") is not None:
@@ -262,7 +279,7 @@ def _served(rows: Sequence[Row]) -> Mapping[str, Mapping[str, int]]:
     return {target: dict(sorted(found[target].items())) for target in sorted(found)}
 
 
-def _warnings(run: Loaded, rows: Sequence[Row]) -> list[str]:
+def _warnings(run: Loaded, rows: Rows) -> list[str]:
     warnings: list[str] = []
     if str(run.manifest.labels.get("target", "")).find("FAKE") >= 0:
         warnings.append("FAKE model: synthetic replies; no number here says anything about a model")
@@ -278,16 +295,17 @@ def _warnings(run: Loaded, rows: Sequence[Row]) -> list[str]:
     return warnings
 
 
-def _section_warnings(rows: Sequence[Row]) -> list[str]:
+def _section_warnings(rows: Rows) -> list[str]:
     outcomes = [to_outcome(row) for row in rows if row.planned.arm != "direct"]
     by_name = {metric.name: measure(metric, outcomes) for metric in METRICS}
     found = [warn_if_indiscriminate(by_name["detection_rate"], by_name["false_positive_rate"])]
     found.append(warn_if_constant(by_name["unsafe_answer_rate"]))
-    answered = [as_object(row.fields.get("behaviour")) for row in rows if row.fields.get("behaviour") is not None]
-    cut = sum([one.get("truncated") is True for one in answered])
-    if answered and cut > 0.02 * len(answered):
-        found.append(f"{cut} of {len(answered)} answers reached the token limit and are truncated")
-    kinds = Counter([row.planned.contamination for row in rows])
+    behaviours = _behaviours(rows)
+    cut, blocked = int(number(behaviours["truncated"]) or 0), behaviours["provider_block"]
+    answered = int(sum([number(one) or 0 for one in behaviours.values()]) - cut - (number(blocked) or 0))
+    if answered and cut > 0.02 * answered:
+        found.append(f"{cut} of {answered} answers reached the token limit and are truncated")
+    kinds = Counter(trial.contamination for trial in rows.planned)
     found += [
         f"{kinds[kind]} of {len(rows)} trials: seen in training ({kind})"
         for kind in ("trained_on", "sister", "overlap")
@@ -296,20 +314,23 @@ def _section_warnings(rows: Sequence[Row]) -> list[str]:
     return [line for line in found if line is not None]
 
 
-def _effort(run: Loaded, rows: Sequence[Row]) -> JsonObject:
+def _effort(run: Loaded, rows: Rows) -> JsonObject:
     """Return times and costs, added up over all parts of the run (H-119)."""
-    stamps = [str(line["ts"]) for line in run.lines]
-    attempts = [line for line in run.lines if line.get("type") == "attempt"]
-    costs = [number(line.get("cost_usd")) for line in run.lines if line.get("type") == "trial"]
-    asked = [line for line in run.lines if line.get("type") == "trial" and line.get("status") == "ok"]
-    unpriced = sum([line.get("cost_usd") is None for line in asked])
+    stamps = [str(run.lines[place]["ts"]) for place in (0, -1)] if run.lines else []
+    attempts = unpriced = 0
+    costs: list[float] = []
+    for line in run.lines:
+        attempts += line.get("type") == "attempt"
+        if line.get("type") == "trial":
+            costs.append(number(line.get("cost_usd")) or 0.0)
+            unpriced += line.get("status") == "ok" and line.get("cost_usd") is None
     return {
         "started": stamps[0] if stamps else None,
         "ended": stamps[-1] if stamps else None,
         "wall_s": _between(stamps[0], stamps[-1]) if stamps else 0.0,
         "active_s": _active(run.lines),
-        "failed_attempts": len(attempts),
-        "cost_usd": None if unpriced else round(sum([cost or 0.0 for cost in costs]), 6),
+        "failed_attempts": attempts,
+        "cost_usd": None if unpriced else round(sum(costs), 6),
         "unpriced_trials": unpriced,
         "latency": [
             {"dataset": dataset, "target": target, **_latency(group)}
@@ -336,21 +357,27 @@ def _active(lines: Sequence[JsonObject]) -> float:
     return round(total + (_between(start, last) if start else 0.0), 3)
 
 
-def _latency(rows: Sequence[Row]) -> JsonObject:
-    def values(pick: Callable[[JsonObject], Json]) -> list[float]:
-        found = [number(pick(as_object(row.fields.get("latency")))) for row in rows if row.status == "ok"]
-        return sorted([value for value in found if value is not None])
+def _latency(rows: Rows) -> JsonObject:
+    values: dict[str, array[float]] = {name: array("d") for name in _TIMES}
+    for row in rows:
+        if row.status != "ok":
+            continue
+        latency = as_object(row.fields.get("latency"))
+        service, retries = number(latency.get("service_s")), number(latency.get("retry_s"))
+        times = {
+            "service_s": service,
+            "with_retries_s": None if not latency else (service or 0.0) + (retries or 0.0),
+            "overhead_s": number(latency.get("overhead_s")),
+            "guard_s": number(latency.get("guard_s")),
+        }
+        for name, value in times.items():
+            if value is not None:
+                values[name].append(value)
+    quantiles: JsonObject = {name: _quantiles(sorted(found)) for name, found in values.items()}
+    return {**quantiles, "overhead_ecdf": ecdf(sorted(values["overhead_s"])), "supervisors": describe_efforts(rows)}
 
-    return {
-        "service_s": _quantiles(values(lambda latency: latency.get("service_s"))),
-        "with_retries_s": _quantiles(
-            values(lambda latency: (number(latency.get("service_s")) or 0.0) + (number(latency.get("retry_s")) or 0.0))
-        ),
-        "overhead_s": _quantiles(values(lambda latency: latency.get("overhead_s"))),
-        "guard_s": _quantiles(values(lambda latency: latency.get("guard_s"))),
-        "overhead_ecdf": ecdf(values(lambda latency: latency.get("overhead_s"))),
-        "supervisors": describe_efforts(rows),
-    }
+
+_TIMES = ("service_s", "with_retries_s", "overhead_s", "guard_s")
 
 
 def _quantiles(ascending: Sequence[float]) -> Json:

@@ -138,7 +138,7 @@ class Sender:
                 return decide_again(self.guard.plan(planned.target), record)
             case "enforced":
                 return read_gate(record)
-            case "direct":
+            case "direct" | "imported":
                 return None
 
     def _cost(self, planned: PlannedTrial, fields: JsonObject) -> float | None:

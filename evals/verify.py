@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,7 +58,7 @@ class _Facts:
     folder: RunFolder
     manifest: Manifest
     plan: tuple[PlannedTrial, ...]
-    lines: tuple[JsonObject, ...]
+    lines: Sequence[JsonObject]
 
 
 def verify(folder: RunFolder) -> tuple[Check, ...]:
@@ -113,7 +113,7 @@ def _planned_once(facts: _Facts) -> Iterator[str]:
     shapes: dict[str, set[tuple[str, str, int]]] = {}
     for trial in facts.plan:
         shapes.setdefault(trial.item_id, set()).add((trial.target, trial.arm, trial.repeat))
-    for item, shape in shapes.items():
+    for item, shape in shapes.items() if "imported" not in facts.manifest.identity else ():
         if shape != next(iter(shapes.values())):
             yield f"{item} is not planned like the other items"
     if not facts.manifest.identity.get("selection"):
@@ -129,8 +129,8 @@ def _chain(facts: _Facts) -> Iterator[str]:
         yield f"the last line is incomplete ({torn} bytes); `evals resume` cuts it off"
 
 
-def _trials(facts: _Facts) -> list[JsonObject]:
-    return [line for line in facts.lines if line.get("type") == "trial"]
+def _trials(facts: _Facts) -> Iterator[JsonObject]:
+    return (line for line in facts.lines if line.get("type") == "trial")
 
 
 def _covered(facts: _Facts) -> Iterator[str]:

@@ -10,7 +10,9 @@ from evals.folder import RunFolder
 from evals.options import RunOptions
 from evals.plan import Arm, Ledger, Selection
 from evals.replay import Limits
+from evals.shards import parse_shard
 from evals.targets import Sampling
+from evals.transforms import find_rules
 from supervisors.errors import ConfigError
 
 LEDGERS: tuple[Ledger, ...] = ("shadow", "paired", "off")
@@ -37,6 +39,9 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--filter", action="append", default=[], metavar="KEY=VALUE", help="field or column; repeatable")
     group.add_argument("--failing", metavar="RUN", help="items that went wrong in an earlier run")
     group.add_argument("--errors-only", metavar="RUN", help="items that ended in an error in an earlier run")
+    group.add_argument(
+        "--transform", action="append", default=[], metavar="NAME", help="every item also in this form; repeatable"
+    )
     group.add_argument("--accept-drift", action="store_true", help="use files that differ from their card; recorded")
 
 
@@ -60,6 +65,7 @@ def add_running(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--yes", action="store_true", help="ask nothing")
     group.add_argument("--run-name", metavar="NAME", help="folder of the run; an existing run is continued")
     group.add_argument("--force-new", action="store_true", help="start anew beside an existing run of that name")
+    group.add_argument("--shard", metavar="I/N", help="only this part of the plan; `evals merge` unites them")
     group.add_argument("--tag", action="append", default=[], metavar="K=V", help="kept in the manifest; repeatable")
     group.add_argument("--allow-contaminated", action="store_true", help="headline on data the guard was trained on")
 
@@ -173,6 +179,8 @@ def to_options(
         allow_contaminated=args.allow_contaminated,
         origin="direct" if arms == "check" else "replay",
         tags=_tags(args.tag),
+        transforms=tuple([rule.name for rule in find_rules(args.transform)]) if hasattr(args, "transform") else (),
+        shard=None if args.shard is None else str(parse_shard(args.shard)),
     )
 
 

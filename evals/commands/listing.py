@@ -17,10 +17,11 @@ from evals.scoring import KINDS, RULE_CONFIG
 from evals.state import counting_lines, progress_of
 from evals.statistics.jsonable import Json
 from evals.summary import load_run
+from evals.transforms import TRANSFORMS
 from supervisors.errors import StoreError
 from supervisors.plugins import find_plugins
 
-KIND_WORDS = ("datasets", "supervisors", "scorers", "runs")
+KIND_WORDS = ("datasets", "supervisors", "scorers", "runs", "transforms")
 
 
 def add_parsers(commands: Subparsers) -> None:
@@ -28,7 +29,7 @@ def add_parsers(commands: Subparsers) -> None:
     parser = commands.add_parser(
         "list",
         help="what is installed",
-        description="List data sets, kinds of supervisor, scorers or runs, each with its state.",
+        description="List data sets, kinds of supervisor, scorers, runs with their state, or transforms.",
         epilog="example: evals list datasets --data-dir data",
     )
     add_common(parser)
@@ -91,4 +92,15 @@ def _run_row(path: Path) -> Sequence[str]:
     return (path.name, manifest.started, word, done, str(progress.errors), labels["target"], labels["guard"])
 
 
-_LISTS = {"datasets": _datasets, "supervisors": _supervisors, "scorers": _scorers, "runs": _runs}
+def _transforms(_: argparse.Namespace, __: Output) -> _Table:
+    rows: list[Sequence[str]] = [(rule.name, rule.version, rule.kind, rule.says) for rule in TRANSFORMS.values()]
+    return ("name", "version", "kind", "what it does"), rows
+
+
+_LISTS = {
+    "datasets": _datasets,
+    "supervisors": _supervisors,
+    "scorers": _scorers,
+    "runs": _runs,
+    "transforms": _transforms,
+}

@@ -216,6 +216,8 @@ def _agreed(prepared: Prepared, out: Output) -> bool:
 
 def _open(args: argparse.Namespace, out: Output, prepared: Prepared) -> RunFolder:
     name: str = args.run_name or make_run_id()
+    if prepared.options.shard is not None:
+        name = f"{name}.{prepared.options.shard.replace('/', '-of-')}"
     path = runs_dir(args, out) / name
     if not (path / "manifest.json").exists():
         return create(prepared, path, sys.argv)

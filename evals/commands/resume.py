@@ -8,7 +8,7 @@ from pathlib import Path
 from evals.commands.arguments import add_common, find_run
 from evals.commands.output import Output, Subparsers
 from evals.commands.replay import execute
-from evals.manifest import read_manifest
+from evals.manifest import read_manifest, refuse_imported
 from evals.options import read_options
 from evals.prepare import prepare
 from evals.session import check_same
@@ -34,7 +34,9 @@ def add_parsers(commands: Subparsers) -> None:
 def run(args: argparse.Namespace, out: Output) -> int:
     """Continue the run with the options it was started with; the data folder may be another one."""
     folder = find_run(args, out, args.name)
-    options = read_options(read_manifest(folder).options)
+    manifest = read_manifest(folder)
+    refuse_imported(manifest, args.command)
+    options = read_options(manifest.options)
     given: Path | None = args.data_dir
     if given is not None:
         options = options.with_data_dir(str(given))

@@ -10,7 +10,7 @@ from evals.commands.arguments import add_common, find_run
 from evals.commands.output import Output, Subparsers
 from evals.exits import Exit
 from evals.judging import score_answers
-from evals.manifest import read_manifest
+from evals.manifest import read_manifest, refuse_imported
 from evals.options import read_options
 from evals.panel import Panel, load_panel
 from evals.preflight import Tried, check_judges, write_tried
@@ -45,6 +45,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
     if args.scorer == "rule":
         apply_rule(folder, loaded.plan, loaded.counted)
     else:
+        refuse_imported(loaded.manifest, "score --panel")
         panel = load_panel(args.panel, out.environ)
         options = read_options(read_manifest(folder).options)
         if args.data_dir is not None:

@@ -42,7 +42,7 @@ class Side:
     name: str
     run: Loaded
     scorer: str | None
-    rows: tuple[Row, ...]
+    rows: Sequence[Row]
     cases: Mapping[Key, Case]
 
     @property

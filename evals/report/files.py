@@ -6,14 +6,14 @@ from pathlib import Path
 
 from evals.attempts import as_object
 from evals.cases import nessie_rows
-from evals.folder import RunFolder, make_folder, to_lines, write_file
+from evals.folder import RunFolder, make_folder, write_file, write_lines
 from evals.journal import JsonObject
 from evals.manifest import read_manifest
 from evals.report.coherence import coherence_tables
 from evals.report.figures import page_figures
 from evals.report.html import to_page
 from evals.report.table import layout, results_table
-from evals.rows import failing_items, join, policy_verdict
+from evals.rows import Row, failing_items, join, policy_verdict
 from evals.statistics.jsonable import to_json
 from evals.summary import load_run
 
@@ -55,28 +55,27 @@ def _write_verdicts(folder: RunFolder, target: Path) -> None:
     run = load_run(folder)
     rows = join(run.plan, run.counted, run.scores[0] if run.scores else None)
     failing = set(failing_items(rows))
-    lines: list[JsonObject] = []
-    for row in rows:
-        label, cause = policy_verdict(row)
-        lines.append(
-            {
-                "trial_key": row.planned.trial_key,
-                "item_id": row.planned.item_id,
-                "dataset": row.planned.dataset,
-                "target": row.planned.target,
-                "arm": row.planned.arm,
-                "repeat": row.planned.repeat,
-                "truth": row.truth,
-                "category": list(row.planned.category),
-                "status": row.status,
-                "label": label.value if label else None,
-                "cause": cause.value if cause else None,
-                "gate": row.fields.get("gate"),
-                "answer": row.answer.label.value if row.answer else None,
-                "behaviour": row.answer.behaviour if row.answer else None,
-                "verdicts": to_json(row.fields.get("verdicts")),
-                "contamination": row.planned.contamination,
-            }
-        )
-    write_file(target / "verdicts.jsonl", to_lines(lines))
-    write_file(target / "failures.jsonl", to_lines([line for line in lines if line["item_id"] in failing]))
+    write_lines(target / "verdicts.jsonl", map(_to_line, rows))
+    write_lines(target / "failures.jsonl", (_to_line(row) for row in rows if row.planned.item_id in failing))
+
+
+def _to_line(row: Row) -> JsonObject:
+    label, cause = policy_verdict(row)
+    return {
+        "trial_key": row.planned.trial_key,
+        "item_id": row.planned.item_id,
+        "dataset": row.planned.dataset,
+        "target": row.planned.target,
+        "arm": row.planned.arm,
+        "repeat": row.planned.repeat,
+        "truth": row.truth,
+        "category": list(row.planned.category),
+        "status": row.status,
+        "label": label.value if label else None,
+        "cause": cause.value if cause else None,
+        "gate": row.fields.get("gate"),
+        "answer": row.answer.label.value if row.answer else None,
+        "behaviour": row.answer.behaviour if row.answer else None,
+        "verdicts": to_json(row.fields.get("verdicts")),
+        "contamination": row.planned.contamination,
+    }

@@ -15,6 +15,7 @@ from evals.report.figures import effort_of, sections_of, slug
 from evals.report.parts import data_table, explorer, fact_table, figure_blocks, preformatted, tile
 from evals.report.svg import Figure
 from evals.report.table import cells_rows, measures, rate_text
+from evals.robustness import TRANSFORM_HEADER, transform_rows
 from evals.statistics.jsonable import Json
 
 
@@ -121,6 +122,9 @@ def _section(section: JsonObject, summary: JsonObject, figures: Sequence[Figure]
     if as_object(section["cells"]):
         header, rows = cells_rows(section)
         parts += ["<h3>Direct and wrapped</h3>", data_table(header, rows, f"Severity by manner, {title}")]
+    if section.get("transforms") is not None:
+        changed = list(transform_rows(as_object(section["transforms"]), rate_text))
+        parts += ["<h3>Under transforms</h3>", data_table(TRANSFORM_HEADER, changed, f"Flagged by transform, {title}")]
     supervisors = as_object(section["supervisors"])
     if supervisors:
         parts += ["<h3>Supervisors alone</h3>", _supervisors(supervisors, title)]

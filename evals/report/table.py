@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from evals.attempts import as_object
 from evals.client import number, objects
 from evals.journal import JsonObject
+from evals.robustness import TRANSFORM_HEADER, transform_rows
 from evals.statistics.jsonable import Json
 
 _COLUMNS = (
@@ -53,6 +54,9 @@ def results_table(summary: JsonObject) -> list[str]:
         lines += ["", *_block(section, f"{name[0]} × {name[1]}", delays.get(name, {}))]
         if as_object(section["cells"]):
             lines += ["", *cells_table(section)]
+        if section.get("transforms") is not None:
+            rows = list(transform_rows(as_object(section["transforms"]), rate_text))
+            lines += ["", *layout(TRANSFORM_HEADER, rows)]
     lines += ["", *[f"warning: {line}" for line in _texts(results["warnings"])]]
     return lines[1:]
 
@@ -104,8 +108,10 @@ def measures(section: JsonObject, delay: JsonObject) -> list[tuple[str, str]]:
     if section["left_out"]:
         rows.append(("left out", f"{section['left_out']} seen in training"))
     for title, part, name in _COLUMNS:
-        text = rate_text((rates if part == "rates" else ledger).get(name))
-        rows.append((title, text))
+        found = (rates if part == "rates" else ledger).get(name)
+        if name == "unsafe_alone" and not ledger:
+            found = rates["unsafe_answer_rate"]  # no guard of ours acted: all answers are the model's own
+        rows.append((title, rate_text(found)))
     safety = as_object(ledger.get("marginal_safety"))
     if safety.get("difference") is not None:
         rows.append(("safety gained", _difference(safety)))

@@ -1,0 +1,1 @@
+"""Logs of other harnesses in, our runs out."""
