@@ -13,12 +13,12 @@ from typing import cast
 
 import yaml
 
-from evals.commands import agreement, bells, data, listing, nessie, planning, replay, resume, runs, scoring
+from evals.commands import agreement, bells, data, listing, nessie, planning, replay, resume, runs, scoring, traces
 from evals.commands.output import Output
 from evals.exits import Exit
 from supervisors.errors import ConfigError, DatasetError, GuardrailError
 
-_MODULES = (listing, data, planning, replay, resume, scoring, runs, agreement, bells, nessie)
+_MODULES = (listing, data, planning, replay, resume, scoring, runs, agreement, bells, nessie, traces)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -28,8 +28,8 @@ class RunOptions:
         concurrency: None adapts to what the server bears.
         hash_only: no text is written anywhere.
         allow_contaminated: headline numbers on data seen in the guard's training.
-        origin: replay, direct or nessie.
-        suite: which part of the suite, for origin nessie.
+        origin: replay, direct, nessie or traces.
+        suite: which part of the suite, for origin nessie; the file, for origin traces.
     """
 
     sets: tuple[str, ...]
@@ -58,9 +58,9 @@ class RunOptions:
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     suite: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    def with_suite(self, suite: Mapping[str, str]) -> RunOptions:
-        """Return the options of a run of the NESSiE suite."""
-        return replace(self, origin="nessie", suite=suite)
+    def with_suite(self, suite: Mapping[str, str], origin: str = "nessie") -> RunOptions:
+        """Return the options of a run of a suite that is no data set: NESSiE, or a file of traces."""
+        return replace(self, origin=origin, suite=suite)
 
     def with_data_dir(self, folder: str) -> RunOptions:
         """Return the same options with the data in another folder."""
