@@ -39,7 +39,7 @@ def _rows(cells: Sequence[int], model: str = "demo") -> list[CoherenceRow]:
 
 
 @pytest.mark.parametrize("model", list(_MODELS))
-def test_six_cells_give_the_golden_rates(model: str) -> None:  # C-02
+def test_six_cells_give_the_golden_rates(model: str) -> None:  # C-02, Q-46
     golden = _MODELS[model]
     found = report_coherence(_rows(golden["cells"]))
     for name in ("coherence_file", "harmful_but_answers", "benign_but_refuses"):
