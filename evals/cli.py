@@ -14,6 +14,7 @@ from typing import cast
 import yaml
 
 from evals.commands import (
+    agreement,
     bells,
     comparing,
     data,
@@ -29,6 +30,7 @@ from evals.commands import (
     resume,
     runs,
     scoring,
+    traces,
     tuning,
     watch,
 )
@@ -44,6 +46,7 @@ _MODULES = (
     resume,
     scoring,
     runs,
+    agreement,
     frontier,
     comparing,
     gating,
@@ -52,6 +55,7 @@ _MODULES = (
     watch,
     bells,
     nessie,
+    traces,
     interchange,
     merge,
 )

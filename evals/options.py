@@ -30,8 +30,8 @@ class RunOptions:
         allow_contaminated: headline numbers on data seen in the guard's training.
         transforms: every item also in these forms.
         shard: ``i/n``: only the trials of every n-th item, from the i-th on.
-        origin: replay, direct, nessie or journal.
-        suite: which part of the suite or of the journal, for these origins.
+        origin: replay, direct, nessie, traces or journal.
+        suite: which part of the suite or of the journal, or the file of traces, for these origins.
     """
 
     sets: tuple[str, ...]
@@ -62,9 +62,9 @@ class RunOptions:
     transforms: tuple[str, ...] = ()
     suite: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    def with_suite(self, suite: Mapping[str, str]) -> RunOptions:
-        """Return the options of a run of the NESSiE suite."""
-        return replace(self, origin="nessie", suite=suite)
+    def with_suite(self, suite: Mapping[str, str], origin: str = "nessie") -> RunOptions:
+        """Return the options of a run of a suite that is no data set: NESSiE, or a file of traces."""
+        return replace(self, origin=origin, suite=suite)
 
     def with_journal(self, since: str | None, until: str | None, *, keep_texts: bool) -> RunOptions:
         """Return the options of a run over a proxy's journal: supervisors alone, hashes only unless asked otherwise."""

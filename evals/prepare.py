@@ -18,6 +18,7 @@ from evals.plan import Design, PlannedTrial, build_plan, select
 from evals.shards import parse_shard, plan_sha256, take
 from evals.statistics.jsonable import to_json
 from evals.targets import Price, Target, parse_target
+from evals.tracing import ORIGIN, lock_of_traces, trace_items
 from evals.traffic import Span, lock_traffic, path_of, read_traffic
 from evals.transforms import find_rules, with_variants
 from evals.types import Item
@@ -157,6 +158,10 @@ def _load(options: RunOptions) -> tuple[tuple[Item, ...], Mapping[str, LockEntry
     if options.origin == "nessie":
         suite = suite_of(options)
         return tuple([item for item, _ in suite.items().values()]), lock_of(suite)
+    if options.origin == ORIGIN:
+        file = Path(options.suite["file"])
+        items = trace_items(file)
+        return items, lock_of_traces(file, items)
     chosen: list[Item] = []
     lock: dict[str, LockEntry] = {}
     for name in options.sets:

@@ -10,8 +10,10 @@ from evals.folder import RunFolder, make_folder, write_file, write_lines
 from evals.journal import JsonObject
 from evals.manifest import read_manifest
 from evals.report.coherence import coherence_tables
-from evals.report.figures import page_figures
+from evals.report.figures import page_figures, sections_of
 from evals.report.html import to_page
+from evals.report.panel import panel_lines
+from evals.report.suites import suite_pages, traces_table
 from evals.report.table import layout, results_table
 from evals.rows import Row, failing_items, join, policy_verdict
 from evals.statistics.jsonable import to_json
@@ -24,8 +26,12 @@ def all_tables(summary: JsonObject) -> list[str]:
     if results.get("nessie") is not None:
         header = ("target", "rule", "arm", "suite", "helpful", "harmful", "SH")
         return [*layout(header, list(nessie_rows(summary))), "", "own wording: not comparable with published values"]
+    traces = as_object(results.get("traces"))
+    if traces:
+        return [*layout(*traces_table(traces)), "", *results_table(summary)]
     coherence = as_object(results.get("coherence"))
-    return results_table(summary) + (coherence_tables(coherence) if coherence else [])
+    judges = [line for one in sections_of(summary) for line in ("", *panel_lines(one)) if as_object(one.get("panel"))]
+    return results_table(summary) + judges + (coherence_tables(coherence) if coherence else [])
 
 
 def write_report(folder: RunFolder, summary: JsonObject, out: Path | None = None) -> Path:
@@ -45,8 +51,10 @@ def write_report(folder: RunFolder, summary: JsonObject, out: Path | None = None
             write_file(target / f"{figure.name}.csv", figure.to_csv())
     write_file(target / "tables.txt", "".join([f"{line}\n" for line in all_tables(summary)]))
     _write_verdicts(folder, target)
-    page = target / "report.html"
-    write_file(page, to_page(summary, read_manifest(folder), figures))
+    page, manifest = target / "report.html", read_manifest(folder)
+    write_file(page, to_page(summary, manifest, figures))
+    for name, text in suite_pages(summary, manifest).items():
+        write_file(target / f"{name}.html", text)
     return page
 
 

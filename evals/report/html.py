@@ -12,6 +12,7 @@ from evals.manifest import Manifest
 from evals.report.assets import content_policy, page_script, page_style
 from evals.report.coherence import coherence_tables
 from evals.report.figures import effort_of, sections_of, slug
+from evals.report.panel import panel_lines, panel_rows
 from evals.report.parts import data_table, explorer, fact_table, figure_blocks, preformatted, tile
 from evals.report.svg import Figure
 from evals.report.table import cells_rows, measures, rate_text
@@ -125,6 +126,10 @@ def _section(section: JsonObject, summary: JsonObject, figures: Sequence[Figure]
     if section.get("transforms") is not None:
         changed = list(transform_rows(as_object(section["transforms"]), rate_text))
         parts += ["<h3>Under transforms</h3>", data_table(TRANSFORM_HEADER, changed, f"Flagged by transform, {title}")]
+    panel = as_object(section.get("panel"))
+    if panel:
+        parts += ["<h3>Judges of the answers</h3>", data_table(*panel_rows(panel), f"Each judge, {title}")]
+        parts.append(preformatted(panel_lines(section), f"What the votes say about the panel, {title}"))
     supervisors = as_object(section["supervisors"])
     if supervisors:
         parts += ["<h3>Supervisors alone</h3>", _supervisors(supervisors, title)]
