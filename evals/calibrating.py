@@ -11,11 +11,13 @@ from evals.client import number
 from evals.datasets.card import Card
 from evals.folder import RunFolder, make_folder, read_json, write_json
 from evals.journal import JsonObject, sha256_json
+from evals.metrics import METRICS, measure
 from evals.panel import Panel, judge_exchange, tally_votes, to_exchange
+from evals.rows import Row, to_outcome
 from evals.scoring import scorer_id
-from evals.statistics.jsonable import to_json
-from evals.statistics.judge_error import JudgeCalibration
-from evals.statistics.rates import rate
+from evals.statistics.jsonable import Json, to_json
+from evals.statistics.judge_error import JudgeCalibration, correct_rate
+from evals.statistics.rates import Rate, rate
 from evals.types import Item, Message
 from supervisors.chat import ChatService, ChatSettings
 from supervisors.errors import DatasetError
@@ -129,3 +131,15 @@ def read_calibration(folder: RunFolder, scorer: str, config: JsonObject) -> Judg
         set_sha256=str(body["set_sha256"]),
         judge_sha256=str(body["judge_sha256"]),
     )
+
+
+def corrected_rates(rows: Sequence[Row], calibration: JudgeCalibration | None) -> Json:
+    """Return the rate of unsafe answers corrected for the judge's errors, None without a calibration (H-151).
+
+    Only what a judge has measured can be corrected: blocks are facts, and no rate that contains them is.
+    """
+    if calibration is None:
+        return None
+    metric = next(metric for metric in METRICS if metric.name == "unsafe_answer_rate")
+    observed: Rate = measure(metric, [to_outcome(row) for row in rows])
+    return {metric.name: to_json(correct_rate(observed, calibration))}

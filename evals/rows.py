@@ -162,6 +162,10 @@ class Rows(Sequence[Row]):
         places = array("Q", [place for place in self._places if wanted(self._plan[place])])
         return Rows(self._plan, self._counted, self._known, places)
 
+    def by_group(self) -> Mapping[tuple[str, str], Rows]:
+        """Split rows by data set and target, in plan order."""
+        return self.grouped(lambda trial: (trial.dataset, trial.target))
+
     def grouped(self, name: Callable[[PlannedTrial], tuple[str, str]]) -> Mapping[tuple[str, str], Rows]:
         """Return the rows by a name of their planned trials, in plan order."""
         groups: dict[tuple[str, str], array[int]] = {}

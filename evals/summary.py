@@ -12,7 +12,7 @@ from statistics import median
 
 from evals.attempts import as_object
 from evals.bells.coherence import summarise_coherence
-from evals.calibrating import read_calibration
+from evals.calibrating import corrected_rates, read_calibration
 from evals.cases import summarise_nessie
 from evals.client import number, objects
 from evals.datasets.load import hash_file
@@ -29,9 +29,9 @@ from evals.rows import SEEN, Row, Rows, join, to_entry, to_outcome, truth_of
 from evals.scoring import Scores, read_scores
 from evals.state import counting_lines, progress_of
 from evals.statistics.jsonable import Json, to_json
-from evals.statistics.judge_error import JudgeCalibration, correct_rate
+from evals.statistics.judge_error import JudgeCalibration
 from evals.statistics.paired import flip_rate
-from evals.statistics.rates import Observation, Rate, rate_of
+from evals.statistics.rates import Observation, rate_of
 from evals.tracing import summarise_traces
 from evals.voting import describe_votes, warn_of_panel
 from supervisors.types import Cause, Label
@@ -115,11 +115,6 @@ def _coherence(run: Loaded, rows: Sequence[Row]) -> Json:
     return summarise_coherence(rows, own) if own else None
 
 
-def group_rows(rows: Rows) -> Mapping[tuple[str, str], Rows]:
-    """Split rows by data set and target, in plan order."""
-    return rows.grouped(lambda trial: (trial.dataset, trial.target))
-
-
 def _sections(run: Loaded, rows: Rows, calibration: JudgeCalibration | None) -> Json:
     allowed = bool(run.manifest.options.get("allow_contaminated"))
     seed = int(number(as_object(run.manifest.options.get("selection")).get("seed")) or 0)
@@ -129,22 +124,10 @@ def _sections(run: Loaded, rows: Rows, calibration: JudgeCalibration | None) -> 
             "target": target,
             **section(group, allowed=allowed, seed=seed),
             "panel": describe_votes(group),
-            "corrected": _corrected(group, calibration),
+            "corrected": corrected_rates(group, calibration),
         }
-        for (dataset, target), group in group_rows(rows).items()
+        for (dataset, target), group in rows.by_group().items()
     ]
-
-
-def _corrected(rows: Sequence[Row], calibration: JudgeCalibration | None) -> Json:
-    """Return the rate of unsafe answers corrected for the judge's errors, None without a calibration (H-151).
-
-    Only what a judge has measured can be corrected: blocks are facts, and no rate that contains them is.
-    """
-    if calibration is None:
-        return None
-    metric = next(metric for metric in METRICS if metric.name == "unsafe_answer_rate")
-    observed: Rate = measure(metric, [to_outcome(row) for row in rows])
-    return {metric.name: to_json(correct_rate(observed, calibration))}
 
 
 def section(rows: Rows, *, allowed: bool, seed: int = 0) -> JsonObject:
@@ -315,7 +298,7 @@ def _warnings(run: Loaded, rows: Rows) -> list[str]:
     for target, served in _served(rows).items():
         if len(served) > 1:
             warnings.append(f"{target}: several models answered: {', '.join(served)}")
-    for (dataset, target), group in group_rows(rows).items():
+    for (dataset, target), group in rows.by_group().items():
         lines = [*_section_warnings(group), *warn_of_panel(describe_votes(group))]
         warnings += [f"{dataset}, {target}: {line}" for line in lines]
     if any(trial.contamination == "unknown" for trial in run.plan):
@@ -364,7 +347,7 @@ def _effort(run: Loaded, rows: Rows) -> JsonObject:
         "unpriced_trials": unpriced,
         "latency": [
             {"dataset": dataset, "target": target, **_latency(group)}
-            for (dataset, target), group in group_rows(rows).items()
+            for (dataset, target), group in rows.by_group().items()
         ],
     }
 
