@@ -143,6 +143,8 @@ class Relay:
                 break
             if not self._plan.blocking and (chunk.choice is not None or self._judging.closing is None):
                 self._ready.append(self._frames.forward(chunk))
+                if self._plan.shadow and chunk.choice is not None:
+                    self._gate(chunk.choice).watch(chunk)
             else:
                 await self._judge_chunk(chunk)
             if self.ended:
@@ -174,9 +176,7 @@ class Relay:
             elif chunk.body is not None:  # comments are ours to send
                 self._tail.append(chunk.raw)
             return
-        gate = self._gates.get(chunk.choice)
-        if gate is None:
-            gate = self._gates[chunk.choice] = Gate(self._plan, self._frames, chunk.choice, self._turn)
+        gate = self._gate(chunk.choice)
         gate.push(chunk)
         if self._held_since is None:
             self._held_since = perf_counter()
@@ -184,6 +184,12 @@ class Relay:
             await self._block(chunk.choice, gate)
             return
         await self._pump_gate(chunk.choice, gate, ended=False)
+
+    def _gate(self, choice: int) -> Gate:
+        gate = self._gates.get(choice)
+        if gate is None:
+            gate = self._gates[choice] = Gate(self._plan, self._frames, choice, self._turn)
+        return gate
 
     async def _pump_gate(self, choice: int, gate: Gate, *, ended: bool) -> None:
         passes = gate.due(ended=ended)
@@ -321,16 +327,13 @@ class Relay:
 
     def results(self) -> list[StageResult]:
         """Return what the stage found for each choice, for record and metrics."""
+        if not self._plan.blocking:
+            return []
         return [
             conclude(self._plan, choice, gate.assessments(), sum([found.seconds for found in gate.assessments()]))
             for choice, gate in sorted(self._gates.items())
         ]
 
     def replies(self) -> dict[int, tuple[Segment, ...]]:
-        """Return the text received, by choice."""
-        return {
-            choice: tuple(
-                [Segment(path, "assistant", "text", text, self._turn, choice) for path, text in gate.texts().items()]
-            )
-            for choice, gate in self._gates.items()
-        }
+        """Return what was received, by choice."""
+        return {choice: gate.received() for choice, gate in self._gates.items()}

@@ -129,6 +129,12 @@ class Gate:
         if self._held_bytes > self._plan.stream.max_buffer_bytes and self._mode != "observe":
             self._overflow()
 
+    def watch(self, chunk: Chunk) -> None:
+        """Take note of a frame that has left already: shadow supervisors judge the whole text later."""
+        for piece in chunk.pieces:
+            if not piece.repeats:
+                self._grow(self._field(piece, chunk.part), piece.text)
+
     def _grow(self, grown: Field, text: str) -> None:
         grown.grow(text)
         self._settle = self._unsettled
@@ -384,6 +390,7 @@ class Gate:
             for name, running in self._running.items()
         ]
 
-    def texts(self) -> dict[str, str]:
-        """Return the text of every field received so far, by path."""
-        return {self._path(name): grown.text for name, grown in self._fields.items() if grown.kind != "media"}
+    def received(self) -> tuple[Segment, ...]:
+        """Return everything received so far, as the whole reply would have been seen."""
+        found = [self._segments(self._path(name), grown, 0, grown.length) for name, grown in self._fields.items()]
+        return tuple([segment for segments in found for segment in segments])

@@ -393,3 +393,28 @@ async def test_a_response_that_ends_incomplete_is_passed_on(tmp_path: Path) -> N
         up.script(Answer(json=response(message("cut"), status="incomplete", **details)))
         await ask(proxy, stream=False)
         assert (await proxy.records())[0]["client"]["finish_reasons"] == ["max_output_tokens"]
+
+
+async def test_a_streamed_reply_is_recorded_like_a_whole_one(tmp_path: Path) -> None:  # G-05
+    items = [*reasoning_events(["thinking"]), *call_events(['{"city": "Oslo"}'], 1)]
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        whole = response(*[event["item"] for event in items if event["type"] == "response.output_item.done"])
+        up.script(Answer(json=whole), Answer(frames=frames(stream(*items)), headers=SSE))
+        await ask(proxy, stream=False)
+        await ask(proxy)
+        streamed_view, whole_view = [record["view"] for record in await proxy.records(2)]
+        assert streamed_view["opaque"] == whole_view["opaque"] == 1
+        assert streamed_view["segments"] == whole_view["segments"]
+
+
+async def test_shadow_supervisors_see_the_kinds_of_a_stream(tmp_path: Path) -> None:
+    words = {"use": "rules", "keywords": ["oslo"], "kinds": ["tool_args"]}
+    rules = policy(output={"forced": ["words"], "mode": "shadow"})
+    async with (
+        FakeUpstream() as up,
+        serving(guarded(up, tmp_path, supervisors={"words": words}, policies=rules)) as proxy,
+    ):
+        up.script(Answer(frames=frames(stream(*call_events(['{"city": "Oslo"}']))), headers=SSE))
+        await ask(proxy)
+        verdicts = (await proxy.wait_records())[0]["verdicts"]
+        assert [(row["stage"], row["label"]) for row in verdicts] == [("output", "unsafe")]

@@ -188,3 +188,14 @@ async def test_a_stream_without_a_single_event_is_a_502(tmp_path: Path, policies
         up.script(Answer(frames=[], headers={"content-type": "text/event-stream"}))
         reply = await proxy.chat(stream=True)
         assert reply.status_code == (502 if policies == {} else 200)
+
+
+async def test_a_shadow_supervisor_judges_a_stream_that_passes_byte_for_byte(tmp_path: Path) -> None:  # S-15, M-01
+    rules = policy(output={"forced": ["words"], "mode": "shadow"})
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, policies=rules)) as proxy:
+        frames = sse(*chat_chunks("a violet", " umbrella", usage=True))
+        up.script(Answer(frames=frames))
+        assert (await proxy.chat(stream=True)).content == b"".join(frames)
+        record = (await proxy.wait_records())[0]
+        assert [(row["label"], row["mode"]) for row in record["verdicts"]] == [("unsafe", "shadow")]
+        assert record["client"]["terminator"] == "done"
