@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from proxy.commands import explain, guard, local, schema, serve, validate, verify
+from proxy.commands import explain, guard, local, matrix, schema, serve, validate, verify
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -15,7 +15,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="guardrail-proxy", description="Supervise language models at a proxy.")
     parser.add_argument("--version", action="version", version=version("guardrail-proxy"))
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (serve, validate, explain, schema, verify, local, guard):
+    for module in (serve, validate, explain, matrix, schema, verify, local, guard):
         module.add_parser(commands)
     args = parser.parse_args(argv)
     code: int = args.run(args)

@@ -1,0 +1,97 @@
+"""`guardrail-proxy matrix`: prove what a config catches, place by place, without calling anybody."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import sys
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from proxy.commands.verify import Subparsers
+from proxy.config import Config, load_config, parse_config
+from proxy.matrix.cells import FAILING, Outcome
+from proxy.matrix.report import has_failed, write_json, write_text
+from proxy.matrix.run import ROUTES, run_matrix
+from supervisors.errors import GuardrailError
+
+_BUILT_IN: Final = """
+upstreams:
+  main: {base_url: "http://127.0.0.1:9/v1"}
+  claude: {base_url: "http://127.0.0.1:9/v1", vendor: anthropic}
+models:
+  words: {upstream: main}
+  judge: {upstream: main}
+  guard: {upstream: main}
+  panel: {upstream: main}
+  claude: {upstream: claude}
+supervisors:
+  words: {use: rules, keywords: [canary]}
+  judge: {use: judge, model: judge, url: "http://127.0.0.1:9/v1", scopes: [conversation, system, tool_def]}
+  guard:
+    {use: guard, card: llama-guard-3-8b, url: "http://127.0.0.1:9/v1", scopes: [conversation, system, tool_def]}
+  panel:
+    use: vote
+    strategy: any
+    members:
+      words: {use: rules, keywords: [canary]}
+      judge: {use: judge, model: judge, url: "http://127.0.0.1:9/v1", scopes: [conversation, system, tool_def]}
+policies:
+  words: {attach: {models: [words, claude]}, input: {forced: [words]}, output: {forced: [words]}}
+  judge: {attach: {models: [judge]}, input: {forced: [judge]}, output: {forced: [judge]}}
+  guard: {attach: {models: [guard]}, input: {forced: [guard]}, output: {forced: [guard]}}
+  panel: {attach: {models: [panel]}, input: {forced: [panel]}, output: {forced: [panel]}}
+moderations: {aliases: {words: words, judge: judge, guard: guard, panel: panel}}
+"""
+"""What the matrix runs without a file: one supervisor of each kind, each alone."""
+
+
+class _MadeUp(Mapping[str, str]):
+    """An environment that has every variable: nothing is called, so no secret is needed."""
+
+    def __getitem__(self, name: str) -> str:
+        return sha256(name.encode()).hexdigest()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Declare the command."""
+    text = "place a canary everywhere text can stand and say what the policies catch; calls no model"
+    parser = commands.add_parser("matrix", help=text, description=text)
+    parser.add_argument("config", type=Path, nargs="?", help="config file; without one, our own supervisors")
+    parser.add_argument("--route", action="append", choices=ROUTES, help="only this route; may be repeated")
+    parser.add_argument(
+        "--show", action="append", choices=[outcome.value for outcome in Outcome], help="also list these cells"
+    )
+    parser.add_argument("--json", action="store_true", help="print every cell as JSON")
+    parser.set_defaults(run=run)
+
+
+def built_in() -> Config:
+    """Return the config of the matrix without a file."""
+    return parse_config(_BUILT_IN)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the report; returns 0, 1 when a cell is silent, 2 with one line when the config is wrong."""
+    logging.basicConfig(level=logging.ERROR)
+    try:
+        config = built_in() if args.config is None else load_config(args.config, _MadeUp())
+        matrix = asyncio.run(run_matrix(config, args.route or ROUTES))
+    except GuardrailError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    shown = FAILING | {Outcome(word) for word in args.show or ()}
+    sys.stdout.write(write_json(matrix) if args.json else write_text(matrix, shown))
+    return 1 if has_failed(matrix) else 0

@@ -1,0 +1,56 @@
+"""`guardrail-proxy matrix` as a command: report, exit codes, a config with secrets nobody has."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from proxy.cli import main
+
+TREE = {
+    "upstreams": {"main": {"base_url": "https://api.example/v1", "api_key": {"env": "NOBODY_HAS_THIS"}}},
+    "keys": {"app": {"key": {"env": "NOR_THIS"}}},
+    "supervisors": {"words": {"use": "rules", "keywords": ["canary"]}},
+    "policies": {"default": {"input": {"forced": ["words"]}}},
+}
+
+
+def write(folder: Path, tree: object) -> str:
+    path = folder / "config.json"
+    path.write_text(json.dumps(tree))
+    return str(path)
+
+
+def test_the_report_counts_the_cells_by_outcome(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["matrix", write(tmp_path, TREE), "--route", "/v1/embeddings", "--show", "unknown"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("6 cells")
+    assert [line.split()[:2] for line in lines[1:5]] == [
+        ["4", "caught"],
+        ["2", "unknown"],
+        ["0", "silent"],
+        ["0", "leaked"],
+    ]
+    assert len([line for line in lines if line.startswith("unknown  words  /v1/embeddings")]) == 2
+
+
+def test_silent_cells_are_listed_and_the_code_is_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["matrix", write(tmp_path, TREE), "--route", "/v1/completions"]) == 1
+    assert "nobody judges the output of /v1/completions under default: " in capsys.readouterr().out
+    narrow = {**TREE, "supervisors": {"words": {"use": "rules", "keywords": ["canary"], "kinds": ["text"]}}}
+    assert main(["matrix", write(tmp_path, narrow), "--route", "/v1/completions"]) == 1
+    assert "silent  words  /v1/completions  input  user  -  suffix  -  whole  suffix" in capsys.readouterr().out
+
+
+def test_json_has_every_cell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["matrix", write(tmp_path, TREE), "--route", "/v1/embeddings", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["cells"], len(document["rows"]), document["outcomes"]["silent"]) == (6, 6, 0)
+    assert document["rows"][0].keys() >= {"supervisor", "route", "stage", "role", "turn", "kind", "choice", "shape"}
+
+
+def test_a_wrong_config_is_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["matrix", write(tmp_path, {"nope": 1})]) == 2
+    assert "unknown setting" in capsys.readouterr().err
