@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +11,8 @@ from proxy.plan import Plan, StagePlan
 from proxy.policy import label_stage
 from proxy.stages import StageResult
 from proxy.store.rules import tighten
-from proxy.wire.adapter import Frames, Moderated
-from proxy.wire.moderation_field import FieldAsk, Judged, to_member
+from proxy.wire.adapter import Closing, Frames, Moderated
+from proxy.wire.moderation_field import RESPONSES_ROUTE, FieldAsk, Judged, to_member
 
 
 def tighten_plan(plan: Plan, ask: FieldAsk) -> Plan:
@@ -66,6 +66,22 @@ def frame_answer(call: Call, progress: Progress, frames: Frames, answered: Seque
     return frames.moderation(moderation_of(call, progress.input, answered))
 
 
+def answer_at_end(
+    call: Call, progress: Progress, frames: Frames, answered: Callable[[], Sequence[StageResult]]
+) -> Frames:
+    """Make frames whose last event holds the whole reply put the member there, if the caller asked for it.
+
+    Args:
+        call: the exchange.
+        progress: what has happened so far.
+        frames: of the reply.
+        answered: gives the results of the output stage once it has ended.
+    """
+    if call.moderation is not None and isinstance(frames, Closing):
+        frames.close_with(lambda: {"moderation": moderation_of(call, progress.input, answered())})
+    return frames
+
+
 def _stage(call: Call, plan: StagePlan, results: Sequence[StageResult]) -> dict[str, Any]:
     ask = call.moderation
     names = frozenset(dict(plan.policies).get(ask.policy, ())) if ask is not None else frozenset[str]()
@@ -73,4 +89,5 @@ def _stage(call: Call, plan: StagePlan, results: Sequence[StageResult]) -> dict[
     for result in results:
         own = [found for found in result.assessments if found.supervisor in names]
         judged.append(Judged(own, label_stage([found.verdict for found in own])[1]))
-    return to_member(ask.alias if ask is not None else "", judged)
+    alias = ask.alias if ask is not None else ""
+    return to_member(alias, judged, single=call.adapter.route == RESPONSES_ROUTE)

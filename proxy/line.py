@@ -19,7 +19,7 @@ from proxy.blocks import block_error, is_failure, notice_text
 from proxy.call import Call, Progress, measure_overhead
 from proxy.failures import to_caller_error
 from proxy.headers import Header, guardrail_headers
-from proxy.inline import add_answer, frame_answer
+from proxy.inline import add_answer, answer_at_end, frame_answer
 from proxy.plan import StagePlan
 from proxy.ports import Answer, Model, Responder, Settings, Sinks
 from proxy.redact import RedactionImpossible, redact_body
@@ -143,7 +143,7 @@ class Line:
             reply = call.adapter.refusal_reply(head, count, notice)
             add_answer(call, reply, result, ())
             return self._answer(200, orjson.dumps(reply))
-        frames = call.adapter.open_frames(head, call.body)
+        frames = answer_at_end(call, self._progress, call.adapter.open_frames(head, call.body), tuple)
         notices = [frames.notice(index, notice, released=False) for index in range(count)]
         self._progress.terminator = "done"
         closing = frame_answer(call, self._progress, frames, ()) if call.moderation is not None else b""
@@ -247,12 +247,15 @@ class Line:
         closing = None if call.moderation is None else partial(frame_answer, call, progress, frames)
         judging = Judging(call.output, self._open, self._settings.expose, closing)
         relay = Relay(call, progress, judging, frames, self)
+        answer_at_end(call, progress, frames, relay.results)
         waiting = perf_counter()
         try:
             async with model.stream(call.adapter.upstream_path, raw, call.headers) as reply:
                 progress.upstream_wait_s += perf_counter() - waiting
                 progress.upstream_status = 200
                 self._upstream_headers = reply.headers
+                if call.moderation is not None:  # the answer tells of the input as well
+                    await self._input_known.wait()
                 await self._run_relay(relay, reply.chunks)
         finally:
             progress.model_served = frames.model

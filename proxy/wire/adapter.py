@@ -5,7 +5,7 @@ The pipeline and the stream gate speak only this; each family has one implementa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, runtime_checkable
 
@@ -139,6 +139,15 @@ class Moderated(Protocol):
 
     def moderation(self, member: Mapping[str, Any]) -> bytes:
         """Return the frame that stands after all finish frames and before the usage (wire §10)."""
+        ...
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """Frames whose last event holds the whole reply, with room for members of ours."""
+
+    def close_with(self, members: Callable[[], Mapping[str, Any]]) -> None:
+        """Put these members into the reply object of the last event; they are asked for when it leaves."""
         ...
 
 

@@ -12,7 +12,8 @@ from proxy.wire.segments import as_object
 from supervisors.types import Assessment, Cause, Stage, join_causes
 
 FieldMode = Literal["answer", "forward", "refuse"]
-FIELD_ROUTES: Final = frozenset({"/v1/chat/completions"})
+RESPONSES_ROUTE: Final = "/v1/responses"
+FIELD_ROUTES: Final = frozenset({"/v1/chat/completions", RESPONSES_ROUTE})
 """Routes whose `moderation` field is answered here."""
 
 _STAGES: Final[tuple[Stage, ...]] = ("input", "output")
@@ -105,12 +106,13 @@ class Judged:
     cause: Cause | None
 
 
-def to_member(alias: str, judged: Sequence[Judged]) -> dict[str, Any]:
+def to_member(alias: str, judged: Sequence[Judged], *, single: bool = False) -> dict[str, Any]:
     """Return the results of one stage; one unknown among them makes it an error, never "not flagged".
 
     Args:
         alias: model name as the caller gave it.
         judged: one a choice, in index order; none when the stage was not judged.
+        single: the one result itself, as in a response, instead of a list of results.
     """
     causes = [one.cause for one in judged if one.cause is not None]
     if causes or not judged:
@@ -118,4 +120,6 @@ def to_member(alias: str, judged: Sequence[Judged]) -> dict[str, Any]:
         message = "This stage was not judged." if cause is Cause.SKIPPED else "The content could not be judged."
         return {"type": "error", "code": cause.value, "message": message}
     rows = [{"type": "moderation_result", **to_result(one.assessments), "model": alias} for one in judged]
+    if single:
+        return rows[0]
     return {"type": "moderation_results", "model": alias, "results": rows}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from proxy.wire.adapter import Chunk, Head, Notice
 from proxy.wire.errors import RequestError
-from proxy.wire.responses_events import EventReader
+from proxy.wire.responses_events import TERMINAL, EventReader
 from proxy.wire.responses_open import Event, OpenItem, Sent
 from proxy.wire.responses_reply import incomplete, notice_message, notice_parts, repeat_request, without_texts
 from proxy.wire.segments import as_object
@@ -31,12 +31,17 @@ class ResponsesFrames:
         self._sent = Sent()
         self._next = 0
         self._begun = False
+        self._closing: Callable[[], Mapping[str, Any]] | None = None
 
     @property
     def model(self) -> str | None:
         """Return the model as the upstream names it."""
         model = (self._reader.response or {}).get("model")
         return model if isinstance(model, str) else None
+
+    def close_with(self, members: Callable[[], Mapping[str, Any]]) -> None:
+        """Put these members into the response object of the last event."""
+        self._closing = members
 
     def read(self, frame: Frame) -> tuple[Chunk, ...]:
         """Return the chunk of one event."""
@@ -57,8 +62,10 @@ class ResponsesFrames:
             self._begun = True
         raw = chunk.raw
         number = event.get("sequence_number")
-        if texts is not None or (isinstance(number, int) and number != self._next):
+        closes = self._closing is not None and event.get("type") in TERMINAL
+        if closes or texts is not None or (isinstance(number, int) and number != self._next):
             event = event if texts is None else _rewrite(chunk, texts)
+            event = {**event, "response": self._close(event.get("response"))} if closes else event
             if isinstance(number, int):
                 event = {**event, "sequence_number": self._next}
             raw = event_frame(str(event.get("type")), event)
@@ -79,7 +86,7 @@ class ResponsesFrames:
         for item in open_items:
             out += [self._number(event) for event in item.close()]
         out += [self._number(event) for event in self._say(message, notice)]
-        final = incomplete({**self._blank(), "usage": None}, self._sent.output())
+        final = self._close(incomplete({**self._blank(), "usage": None}, self._sent.output()))
         return b"".join([*out, self._write("response.incomplete", {"response": final})])
 
     def _say(self, message: OpenItem | None, notice: Notice) -> list[Event]:
@@ -118,6 +125,10 @@ class ResponsesFrames:
     def _begin(self) -> bytes:
         self._begun = True
         return self._write("response.created", {"response": self._unfinished()})
+
+    def _close(self, response: object) -> dict[str, Any]:
+        """Return the response object of the last event with the members it is closed with."""
+        return {**(as_object(response) or {}), **(self._closing() if self._closing is not None else {})}
 
     def _unfinished(self) -> dict[str, Any]:
         state = {"status": "in_progress", "error": None, "incomplete_details": None, "usage": None}

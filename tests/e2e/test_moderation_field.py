@@ -1,4 +1,4 @@
-"""The `moderation` field on chat requests over real sockets (wire §10; W-15)."""
+"""The `moderation` field on chat and Responses requests over real sockets (wire §10; W-15)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from proxy.cli import main
-from supervisors.testing import Always, Finds
+from supervisors.testing import Always, Finds, Sleeps
 from supervisors.types import Cause, Supervisor, unknown
+from tests.e2e.fake_responses import message, response, streamed
 from tests.e2e.fake_upstream import Answer, FakeUpstream, chat_chunks, chat_reply, sse
-from tests.e2e.serving import CANARY, content_of, frames_of, guarded, policy, serving
+from tests.e2e.serving import CANARY, Serving, content_of, frames_of, guarded, policy, serving
 
 ASK = {"model": "omni-moderation-latest"}
 LOGS = policy({"forced": ["words"], "on_unsafe": "log"}, {"forced": ["words"], "on_unsafe": "log"})
@@ -146,9 +148,88 @@ async def test_refuse_is_a_400(tmp_path: Path) -> None:  # W-15
         assert up.received == []
 
 
-async def test_a_route_that_cannot_answer_the_field_refuses_it(tmp_path: Path) -> None:  # W-15
+@pytest.mark.parametrize("route", ["/v1/completions", "/v1/messages"])
+async def test_a_route_that_cannot_answer_the_field_refuses_it(tmp_path: Path, route: str) -> None:  # W-15
     async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
-        body = {"model": "gpt", "input": "hello", "moderation": {"model": "omni-moderation-latest"}}
-        reply = await proxy.client.post("/v1/responses", json=body)
-        assert (reply.status_code, reply.json()["error"]["param"]) == (400, "moderation")
+        body = {"model": "gpt", "max_tokens": 1, "moderation": {"model": "omni-moderation-latest"}}
+        reply = await proxy.client.post(
+            route, json=body | {"prompt": "hi", "messages": [{"role": "user", "content": "hi"}]}
+        )
+        assert reply.status_code == 400
+        assert "moderation" in reply.text
         assert up.received == []
+
+
+async def test_parallel_input_is_told_even_if_the_model_is_faster(tmp_path: Path) -> None:  # W-15
+    slow: Mapping[str, Supervisor] = {"words": Sleeps(0.3)}
+    rules = policy({"forced": ["words"], "mode": "parallel", "on_unsafe": "log"})
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, supervisors=slow, policies=rules)) as proxy:
+        frames = frames_of(await proxy.chat("hi", stream=True, moderation=ASK))
+        assert frames[-2]["moderation"]["input"]["type"] == "moderation_results"
+        whole = (await proxy.chat("hi", moderation=ASK)).json()["moderation"]
+        assert whole["input"]["type"] == "moderation_results"
+
+
+async def ask_response(proxy: Serving, text: str = "hi", **fields: Any) -> httpx.Response:
+    body = {"model": "gpt", "input": text, "moderation": ASK, **fields}
+    return await proxy.client.post("/v1/responses", json=body)
+
+
+def ends(reply: httpx.Response) -> tuple[str, dict[str, Any]]:
+    """Return name and member `moderation` of the last event, after checking that no other event has one."""
+    events = [frame for frame in frames_of(reply) if frame != "[DONE]"]
+    assert not any("moderation" in event.get("response", {}) for event in events[:-1])
+    return events[-1]["type"], events[-1]["response"]["moderation"]
+
+
+async def test_a_response_carries_one_result_a_stage(tmp_path: Path) -> None:  # W-15, wire §10
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, policies=LOGS)) as proxy:
+        up.script(Answer(json=response(message(f"a {CANARY}"))), streamed("a ", CANARY))
+        whole = (await ask_response(proxy)).json()
+        kind, shown = ends(await ask_response(proxy, stream=True))
+        assert kind == "response.completed"
+        for member in (whole["moderation"], shown):
+            assert (member["input"]["type"], member["input"]["flagged"]) == ("moderation_result", False)
+            assert (member["output"]["type"], member["output"]["flagged"]) == ("moderation_result", True)
+            assert member["output"]["category_scores"]["canary"] == 1.0
+        assert whole["output"][0]["content"][0]["text"] == f"a {CANARY}"
+        assert all("moderation" not in received.json for received in up.received)
+        up.script(Answer(json=response(message("fine"))))
+        plain = await proxy.client.post("/v1/responses", json={"model": "gpt", "input": "hi"})
+        assert "moderation" not in plain.json()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_blocked_response_says_why(tmp_path: Path, stream: bool) -> None:  # W-15
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, policies=LOGS)) as proxy:
+        up.script(streamed("a ", CANARY) if stream else Answer(json=response(message(CANARY))))
+        asked = {**ASK, "policy": {"output": {"mode": "block"}}}
+        reply = await ask_response(proxy, stream=stream, moderation=asked)
+        body = {"response": reply.json()} if not stream else {"response": frames_of(reply)[-1]["response"]}
+        assert body["response"]["status"] == "incomplete"
+        assert body["response"]["moderation"]["output"]["flagged"] is True
+        assert CANARY not in reply.text
+        blocked = await ask_response(proxy, CANARY, stream=stream, moderation=ask(input="block"))
+        assert (blocked.status_code, blocked.json()["error"]["code"]) == (400, "content_filter")
+        assert [record["tightened"] for record in await proxy.records(2)] == [["input"], ["output"]]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_refused_response_says_that_its_output_was_skipped(tmp_path: Path, stream: bool) -> None:  # W-15
+    rules = policy({"forced": ["words"]}, {"forced": ["words"]}, on_block={"input": "refusal"})
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, policies=rules)) as proxy:
+        reply = await ask_response(proxy, CANARY, stream=stream)
+        member = ends(reply)[1] if stream else reply.json()["moderation"]
+        assert member["input"]["flagged"] is True
+        assert (member["output"]["type"], member["output"]["code"]) == ("error", "skipped")
+        assert up.received == []
+
+
+async def test_forward_and_refuse_hold_on_responses(tmp_path: Path) -> None:  # W-15
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, moderation_field="forward")) as proxy:
+        theirs = response(message("fine"), moderation={"input": None, "output": None})
+        up.script(Answer(json=theirs))
+        assert (await ask_response(proxy, moderation={"model": "theirs"})).json() == theirs
+        assert up.received[0].json["moderation"] == {"model": "theirs"}
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, moderation_field="refuse")) as proxy:
+        assert (await ask_response(proxy)).json()["error"]["param"] == "moderation"
