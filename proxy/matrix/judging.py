@@ -110,12 +110,17 @@ def _holds(texts: Sequence[str]) -> bool:
 
 def reply_holds(raw: bytes) -> bool:
     """Say whether a caller that joins what belongs together has the canary."""
+    return _holds(list(joined_texts(raw).values()))
+
+
+def joined_texts(raw: bytes) -> dict[str, str]:
+    """Return the texts of a reply, whole or streamed, each grown from its own deltas."""
     frames = [line[6:] for line in raw.split(b"\n") if line.startswith(b"data: {")]
     joined: dict[str, str] = {}
     for body in frames or [raw]:
         for path, text in _leaves(orjson.loads(body) if body else {}):
             joined[path] = joined.get(path, "") + text
-    return _holds(list(joined.values()))
+    return joined
 
 
 def _leaves(body: Body) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from proxy.config import Config, JournalConfig, KeyConfig, LocalUpstreamConfig, UpstreamConfig
+from proxy.config import Config, JournalConfig, KeyConfig
+from proxy.declared import LocalUpstreamConfig, UpstreamConfig
 from proxy.matrix.cells import CANARY
 from proxy.matrix.models import guard_model, judge_model, moderation_model
 from proxy.matrix.server import SUPERVISORS, Responder

@@ -61,6 +61,52 @@ def modelled(client: Any) -> Shown:
     return {"content": reply.choices[0].message.parsed.answer}
 
 
+def responded(client: Any) -> Shown:
+    """Ask for a whole response."""
+    reply = client.responses.create(model="gpt", input="hello")
+    reason = reply.incomplete_details.reason if reply.incomplete_details else None
+    return {"content": reply.output_text, "status": reply.status, "reason": reason, "request_id": reply._request_id}  # noqa: SLF001
+
+
+def responding(client: Any) -> Shown:
+    """Use the SDK's helper for streamed responses; the last event holds the response."""
+    with client.responses.stream(model="gpt", input="hello") as stream:
+        events = list(stream)
+    text = "".join([event.delta for event in events if event.type == "response.output_text.delta"])
+    last = events[-1]
+    if last.type == "error":
+        return {"content": text, "last": last.type, "code": last.code}
+    return {"content": text, "last": last.type, "final": last.response.output_text}
+
+
+def completed(client: Any) -> Shown:
+    """Ask for a whole legacy completion."""
+    choice = client.completions.create(model="gpt", prompt="hello").choices[0]
+    return {"content": choice.text, "finish": choice.finish_reason}
+
+
+def completing(client: Any) -> Shown:
+    """Ask for a streamed legacy completion."""
+    text, finish = "", None
+    for chunk in client.completions.create(model="gpt", prompt="hello", stream=True):
+        for choice in chunk.choices:
+            text += choice.text
+            finish = choice.finish_reason or finish
+    return {"content": text, "finish": finish}
+
+
+def embedded(client: Any) -> Shown:
+    """Ask for embeddings, which the SDK asks for in base64 and decodes itself."""
+    reply = client.embeddings.create(model="gpt", input=["hello"], encoding_format="float")
+    return {"content": str(reply.data[0].embedding)}
+
+
+def moderated(client: Any) -> Shown:
+    """Ask the moderation route."""
+    result = client.moderations.create(input="hello").results[0]
+    return {"flagged": result.flagged, "violence": result.categories.violence}
+
+
 def leaving(client: Any) -> Shown:
     """Leave in the middle of a stream."""
     stream = client.chat.completions.create(model="gpt", messages=MESSAGES, stream=True)
@@ -81,6 +127,12 @@ CALLS: Mapping[str, Callable[[Any], Shown]] = {
     "helper": helper,
     "parsed": parsed,
     "modelled": modelled,
+    "responded": responded,
+    "responding": responding,
+    "completed": completed,
+    "completing": completing,
+    "embedded": embedded,
+    "moderated": moderated,
     "leaving": leaving,
     "listed": listed,
 }
@@ -93,14 +145,17 @@ def describe(error: Exception) -> Shown:
     return {"error": type(error).__name__, "message": str(error), **shown}
 
 
-def main(url: str, call: str) -> Shown:
-    """Make one call, without the SDK's retries."""
+def main(url: str, *calls: str) -> list[Shown]:
+    """Make the calls one after another, without the SDK's retries."""
     client = openai.OpenAI(base_url=url, api_key="k" * 40, max_retries=0, timeout=20)
-    try:
-        shown = CALLS[call](client)
-    except openai.OpenAIError as error:
-        shown = describe(error)
-    return {"version": openai.__version__, **shown}
+    results: list[Shown] = []
+    for call in calls:
+        try:
+            shown = CALLS[call](client)
+        except openai.OpenAIError as error:
+            shown = describe(error)
+        results.append({"version": openai.__version__, **shown})
+    return results
 
 
 if __name__ == "__main__":

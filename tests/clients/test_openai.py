@@ -44,7 +44,8 @@ def call(request: pytest.FixtureRequest, client_python: Python) -> Call:
     python = client_python(request.param, SDKS[request.param])
 
     async def make(proxy: Serving, name: str) -> dict[str, Any]:
-        shown: dict[str, Any] = json.loads(await run(python, SCRIPT, f"{proxy.url}/v1", name))
+        results: list[dict[str, Any]] = json.loads(await run(python, SCRIPT, f"{proxy.url}/v1", name))
+        (shown,) = results
         assert shown.pop("version").split(".")[0] == request.param[-1]
         return shown
 

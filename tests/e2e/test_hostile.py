@@ -307,7 +307,7 @@ async def test_checks_are_as_strict_as_exchanges(tmp_path: Path, body: Any, stat
             assert found.json()["id"] == shown["id"]
 
 
-async def test_every_error_is_one_json_object_with_an_id(tmp_path: Path) -> None:  # W-16, §4, E-03
+async def test_every_error_is_one_json_object_with_an_id(tmp_path: Path) -> None:  # W-16, §4, E-03, E-04
     async with FakeUpstream() as up, serving(guarded(up, tmp_path, keys=KEYS)) as proxy:
         ops = {"authorization": f"Bearer {'b' * 40}"}
         calls: list[tuple[str, str, dict[str, Any]]] = [

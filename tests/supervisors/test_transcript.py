@@ -160,7 +160,7 @@ def test_neighbouring_windows_overlap_also_across_segments() -> None:  # G-12
     assert [passage.text for passage in second.passages] == ["a" * 10, "b" * 90]
 
 
-def test_granularity_decides_what_is_judged_together() -> None:  # G-14
+def test_granularity_decides_what_is_judged_together() -> None:  # G-14, D-07
     segments = [
         Segment("/0/0", "user", "text", "One. Two! Three", 0),
         Segment("/0/1", "user", "text", "四。五", 0),

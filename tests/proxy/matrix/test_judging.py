@@ -20,7 +20,7 @@ CALLED: Body = {"content": None, "tool_calls": [{"id": "c", "type": "function", 
 @pytest.mark.parametrize("size", [None, 1, 4])
 def test_a_streamed_canary_is_seen_in_every_family(size: int | None) -> None:
     plain = message_of({"content": "nothing"})
-    part = {"type": "output_text", "text": TEXT, "annotations": []}
+    part: Body = {"type": "output_text", "text": TEXT, "annotations": []}
     streams = [
         chat_frames(chat_reply(plain, SAID), size),
         chat_frames(chat_reply(message_of(CALLED)), size),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from proxy.config import Config, UpstreamConfig, parse_config
+from proxy.config import Config, parse_config
+from proxy.declared import UpstreamConfig
 from proxy.matrix.cells import CANARY
 from proxy.matrix.models import guard_model, judge_model, moderation_model
 from proxy.matrix.standing import StandIn, stand

@@ -256,7 +256,7 @@ async def test_a_backend_that_is_simply_broken_is_asked_three_times_and_not_reme
 # Breaker, semaphore, budget
 
 
-async def test_five_failures_open_the_breaker_and_calls_end_at_once(desk: Desk) -> None:  # G-47
+async def test_five_failures_open_the_breaker_and_calls_end_at_once(desk: Desk) -> None:  # G-47, F-09
     desk.use(ChatSettings(retries=0))
     desk.up.script(*[refuse(500)] * 5)
     for _ in range(5):
