@@ -392,5 +392,6 @@ class Gate:
 
     def received(self) -> tuple[Segment, ...]:
         """Return everything received so far, as the whole reply would have been seen."""
-        found = [self._segments(self._path(name), grown, 0, grown.length) for name, grown in self._fields.items()]
+        fields = self._judged_fields(complete=True)
+        found = [self._segments(self._path(name), grown, 0, grown.length) for name, grown in fields]
         return tuple([segment for segments in found for segment in segments])

@@ -70,12 +70,15 @@ def _add_image(segments: SegmentList, value: object, path: str) -> None:
 
 
 def add_audio(segments: SegmentList, value: object, path: str) -> None:
-    """Add an audio part: its transcript as text, its bytes as media."""
+    """Add an audio part: its transcript as text, its bytes as media; a reply is judged by its transcript (W-12)."""
     audio = as_object(value)
     if audio is None:
         segments.add(path, "other", value)
         return
+    told = segments.choice is not None and bool(audio.get("transcript"))  # a caller's own transcript proves nothing
     for key, child in audio.items():
+        if key == "data" and isinstance(child, str) and told:
+            continue
         if key == "data" and isinstance(child, str):
             segments.add_media(f"{path}/data", _audio_mime(audio), child.encode())
         elif key == "transcript":
