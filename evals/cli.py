@@ -14,6 +14,7 @@ from typing import cast
 import yaml
 
 from evals.commands import (
+    agreement,
     bells,
     comparing,
     data,
@@ -48,6 +49,7 @@ _MODULES = (
     watch,
     bells,
     nessie,
+    agreement,
 )
 
 

@@ -208,9 +208,14 @@ def conclude(panel: Panel, judged: Judged, found: Sequence[Assessment]) -> Answe
     if panel.task == "answer_kind":
         kind = _kind([_word(panel, one) for one in found])
         return replace(verdict, behaviour=_BEHAVIOURS.get(kind.value, kind.value), **_from_kind(judged, kind))
-    ballots = [Ballot(one.verdict.label, one.verdict.score, one.verdict.cause) for one in found]
-    outcome: Outcome = tally_majority(ballots, min_answers=2 if len(panel.judges) == 3 else 1)
+    outcome = tally_votes(panel, found)
     return replace(verdict, label=outcome.label, cause=outcome.cause, detail=outcome.detail)
+
+
+def tally_votes(panel: Panel, found: Sequence[Assessment]) -> Outcome:
+    """Return the label of a panel that is asked about harm: a strict majority of at least two valid votes."""
+    ballots = [Ballot(one.verdict.label, one.verdict.score, one.verdict.cause) for one in found]
+    return tally_majority(ballots, min_answers=2 if len(panel.judges) == 3 else 1)
 
 
 def _kind(words: Sequence[str | None]) -> AnswerKind:

@@ -10,6 +10,7 @@ from statistics import median
 
 from evals.attempts import as_object
 from evals.bells.coherence import summarise_coherence
+from evals.calibrating import read_calibration
 from evals.cases import summarise_nessie
 from evals.client import number, objects
 from evals.datasets.load import hash_file
@@ -24,8 +25,10 @@ from evals.rows import SEEN, Row, join, to_entry, to_outcome
 from evals.scoring import Scores, read_scores
 from evals.state import counting_lines, progress_of
 from evals.statistics.jsonable import Json, to_json
+from evals.statistics.judge_error import JudgeCalibration, correct_rate
 from evals.statistics.paired import flip_rate
-from evals.statistics.rates import Observation, rate_of
+from evals.statistics.rates import Observation, Rate, rate_of
+from evals.voting import describe_votes, warn_of_panel
 from supervisors.types import Cause, Label
 
 SUMMARY_FORMAT = 2
@@ -65,6 +68,7 @@ def summarise(folder: RunFolder, run: Loaded) -> JsonObject:
     by_scorer = {scores.scorer_id: join(run.plan, run.counted, scores) for scores in run.scores}
     first = run.scores[0].scorer_id if run.scores else None
     rows = by_scorer[first] if first else join(run.plan, run.counted, None)
+    checked = {one.scorer_id: read_calibration(folder, one.scorer_id, one.config) for one in run.scores}
     return {
         "format_version": SUMMARY_FORMAT,
         "run_id": run.manifest.run_id,
@@ -73,8 +77,11 @@ def summarise(folder: RunFolder, run: Loaded) -> JsonObject:
             "complete": progress_of(run.plan, run.counted).complete,
             "scorer": first,
             "scorers": {scores.scorer_id: scores.config for scores in run.scores},
-            "sections": _sections(run, rows),
-            "other_scorers": {name: _sections(run, other) for name, other in by_scorer.items() if name != first},
+            "calibrations": {name: to_json(found) for name, found in checked.items() if found is not None},
+            "sections": _sections(run, rows, checked.get(first or "")),
+            "other_scorers": {
+                name: _sections(run, other, checked[name]) for name, other in by_scorer.items() if name != first
+            },
             "coherence": _coherence(run, rows),
             "nessie": summarise_nessie(rows) if run.manifest.origin == "nessie" else None,
             "served_models": to_json(_served(rows)),
@@ -109,13 +116,31 @@ def group_rows(rows: Sequence[Row]) -> Mapping[tuple[str, str], list[Row]]:
     return groups
 
 
-def _sections(run: Loaded, rows: Sequence[Row]) -> Json:
+def _sections(run: Loaded, rows: Sequence[Row], calibration: JudgeCalibration | None) -> Json:
     allowed = bool(run.manifest.options.get("allow_contaminated"))
     seed = int(number(as_object(run.manifest.options.get("selection")).get("seed")) or 0)
     return [
-        {"dataset": dataset, "target": target, **section(group, allowed=allowed, seed=seed)}
+        {
+            "dataset": dataset,
+            "target": target,
+            **section(group, allowed=allowed, seed=seed),
+            "panel": describe_votes(group),
+            "corrected": _corrected(group, calibration),
+        }
         for (dataset, target), group in group_rows(rows).items()
     ]
+
+
+def _corrected(rows: Sequence[Row], calibration: JudgeCalibration | None) -> Json:
+    """Return the rate of unsafe answers corrected for the judge's errors, None without a calibration (H-151).
+
+    Only what a judge has measured can be corrected: blocks are facts, and no rate that contains them is.
+    """
+    if calibration is None:
+        return None
+    metric = next(metric for metric in METRICS if metric.name == "unsafe_answer_rate")
+    observed: Rate = measure(metric, [to_outcome(row) for row in rows])
+    return {metric.name: to_json(correct_rate(observed, calibration))}
 
 
 def section(rows: Sequence[Row], *, allowed: bool, seed: int = 0) -> JsonObject:
@@ -270,7 +295,8 @@ def _warnings(run: Loaded, rows: Sequence[Row]) -> list[str]:
         if len(served) > 1:
             warnings.append(f"{target}: several models answered: {', '.join(served)}")
     for (dataset, target), group in group_rows(rows).items():
-        warnings += [f"{dataset}, {target}: {line}" for line in _section_warnings(group)]
+        lines = [*_section_warnings(group), *warn_of_panel(describe_votes(group))]
+        warnings += [f"{dataset}, {target}: {line}" for line in lines]
     if any(trial.contamination == "unknown" for trial in run.plan):
         warnings.append("what the guard was trained on is unknown")
     if run.manifest.labels.get("exhaustive") == "no":

@@ -6,9 +6,15 @@ import argparse
 import asyncio
 from pathlib import Path
 
+from evals.attempts import as_object
+from evals.calibrating import calibrate_panel, draw_labelled
+from evals.client import number
 from evals.commands.arguments import add_common, find_run
 from evals.commands.output import Output, Subparsers
+from evals.datasets import load_card, read_dataset
 from evals.exits import Exit
+from evals.folder import RunFolder
+from evals.journal import sha256_json
 from evals.judging import score_answers
 from evals.manifest import read_manifest
 from evals.options import read_options
@@ -34,6 +40,12 @@ def add_parsers(commands: Subparsers) -> None:
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("--scorer", choices=("rule",), help="the offline rule")
     group.add_argument("--panel", type=Path, metavar="FILE", help="file with one judge or three, see docs/evals.md")
+    parser.add_argument(
+        "--calibrate", metavar="SET", help="measure the judges on answers people have labelled, and correct the rates"
+    )
+    parser.add_argument(
+        "--calibrate-sample", type=int, default=200, metavar="N", help="labelled answers to judge (default 200)"
+    )
     parser.add_argument("--skip-preflight", action="store_true", help="do not try the judges on known cases first")
     parser.set_defaults(run=run)
 
@@ -55,11 +67,41 @@ def run(args: argparse.Namespace, out: Output) -> int:
         if tried is not None:
             write_tried(path, tried)
         out.note(f"scores: {path}")
+        if args.calibrate is not None:
+            _calibrate(args, out, panel, folder, Path(options.data_dir))
     summary = write_summary(folder)
     report = write_report(folder, summary)
     out.result(summary, all_tables(summary))
     out.note(f"report: {report}")
     return Exit.DONE
+
+
+def _calibrate(args: argparse.Namespace, out: Output, panel: Panel, folder: RunFolder, data_dir: Path) -> None:
+    """Measure the panel on human-labelled answers and store what was found beside its scores.
+
+    Raises:
+        ConfigError: the panel is not asked about harm, or the sample is too small.
+        DatasetError: the set is not on disk, or people have not labelled its answers.
+    """
+    if panel.task != "harm":
+        msg = (
+            "--calibrate: people have labelled harm, and this panel is asked what kind of answer it is; use task: harm"
+        )
+        raise ConfigError(msg)
+    if args.calibrate_sample < 2:
+        msg = f"--calibrate-sample {args.calibrate_sample}: expected at least 2, one unsafe and one safe answer"
+        raise ConfigError(msg)
+    card = load_card(args.calibrate)
+    read = read_dataset(card, data_dir)
+    sha256 = sha256_json([fact.sha256 for fact in read.files])
+    seed = int(number(as_object(read_manifest(folder).options.get("selection")).get("seed")) or 0)
+    labelled = draw_labelled(card, sha256, read.items, args.calibrate_sample, seed)
+    body = asyncio.run(calibrate_panel(panel, folder, labelled))
+    lost = as_object(body["without_label"])
+    out.note(
+        f"calibrated on {card.id}: sensitivity {body['unsafe_right']}/{body['unsafe']}, specificity "
+        f"{body['safe_right']}/{body['safe']}; no label: {lost['unsafe']} unsafe, {lost['safe']} safe"
+    )
 
 
 def _check(panel: Panel, out: Output) -> tuple[Tried, ...]:

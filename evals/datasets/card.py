@@ -265,6 +265,7 @@ class Card(BaseModel):
     canary: bool = False
     sensitive: bool = False
     constant_columns: tuple[str, ...] = ()
+    raters: tuple[str, ...] = ()
     partner: str = ""
     published_at: str = ""
     citation: str = ""

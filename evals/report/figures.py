@@ -10,6 +10,7 @@ from evals.client import number, objects
 from evals.journal import JsonObject
 from evals.report.curves import draw_precision, draw_reliability, draw_roc
 from evals.report.grids import Cell, Way, draw_cells, draw_flow, draw_heat
+from evals.report.panel import panel_figure
 from evals.report.plots import Estimate, Point, draw_bars, draw_forest, draw_plane, draw_steps
 from evals.report.svg import Figure
 from evals.statistics.jsonable import Json
@@ -43,6 +44,7 @@ def figures_of(section: JsonObject, effort: JsonObject) -> list[Figure]:
     found += _curves(name, where, as_object(section.get("curves")))
     found.append(_grid(name, where, as_object(section.get("grid"))))
     found += _categories(name, where, section)
+    found.append(panel_figure(name, where, as_object(section.get("panel"))))
     found.append(draw_flow(f"{name}-flow", f"Where the trials went, {where}", _ways(ledger)))
     found += _bars(name, where, ledger)
     steps = effort.get("overhead_ecdf")

@@ -10,8 +10,9 @@ from evals.folder import RunFolder, make_folder, to_lines, write_file
 from evals.journal import JsonObject
 from evals.manifest import read_manifest
 from evals.report.coherence import coherence_tables
-from evals.report.figures import page_figures
+from evals.report.figures import page_figures, sections_of
 from evals.report.html import to_page
+from evals.report.panel import panel_lines
 from evals.report.table import layout, results_table
 from evals.rows import failing_items, join, policy_verdict
 from evals.statistics.jsonable import to_json
@@ -25,7 +26,8 @@ def all_tables(summary: JsonObject) -> list[str]:
         header = ("target", "rule", "arm", "suite", "helpful", "harmful", "SH")
         return [*layout(header, list(nessie_rows(summary))), "", "own wording: not comparable with published values"]
     coherence = as_object(results.get("coherence"))
-    return results_table(summary) + (coherence_tables(coherence) if coherence else [])
+    judges = [line for one in sections_of(summary) for line in ("", *panel_lines(one)) if as_object(one.get("panel"))]
+    return results_table(summary) + judges + (coherence_tables(coherence) if coherence else [])
 
 
 def write_report(folder: RunFolder, summary: JsonObject, out: Path | None = None) -> Path:

@@ -12,6 +12,7 @@ from evals.manifest import Manifest
 from evals.report.assets import content_policy, page_script, page_style
 from evals.report.coherence import coherence_tables
 from evals.report.figures import effort_of, sections_of, slug
+from evals.report.panel import panel_lines, panel_rows
 from evals.report.parts import data_table, explorer, fact_table, figure_blocks, preformatted, tile
 from evals.report.svg import Figure
 from evals.report.table import cells_rows, measures, rate_text
@@ -121,6 +122,10 @@ def _section(section: JsonObject, summary: JsonObject, figures: Sequence[Figure]
     if as_object(section["cells"]):
         header, rows = cells_rows(section)
         parts += ["<h3>Direct and wrapped</h3>", data_table(header, rows, f"Severity by manner, {title}")]
+    panel = as_object(section.get("panel"))
+    if panel:
+        parts += ["<h3>Judges of the answers</h3>", data_table(*panel_rows(panel), f"Each judge, {title}")]
+        parts.append(preformatted(panel_lines(section), f"What the votes say about the panel, {title}"))
     supervisors = as_object(section["supervisors"])
     if supervisors:
         parts += ["<h3>Supervisors alone</h3>", _supervisors(supervisors, title)]

@@ -63,7 +63,8 @@ async def judges() -> AsyncIterator[tuple[Judges, str]]:
         yield app, f"{url}/v1"
 
 
-def _panel(url: str, *models: str, **changes: Any) -> Panel:
+def make_judges(url: str, *models: str, **changes: Any) -> Panel:
+    """Return a panel of judges at an address."""
     entries = {f"j{n}": {"model": model, "url": url, "repair": False} for n, model in enumerate(models)}
     return make_panel(PanelFile.model_validate({"judges": entries, **changes}), {})
 
@@ -86,7 +87,7 @@ def _judged(truth: str = "harmful") -> Judged:
 
 
 def test_a_majority_of_three_labels_ten_ten_and_forty_four_of_the_vote_vectors() -> None:  # H-146, J-07
-    panel = _panel("http://127.0.0.1:9/v1", "a", "b", "c")
+    panel = make_judges("http://127.0.0.1:9/v1", "a", "b", "c")
     counts: Counter[str] = Counter()
     for vector in product(VOTES, repeat=3):
         labels = {
@@ -103,42 +104,42 @@ async def test_a_lazy_panel_gives_the_labels_of_the_whole_one(
     judges: tuple[Judges, str], models: tuple[str, str, str]
 ) -> None:  # H-152
     url = judges[1]
-    whole, lazy = _panel(url, *models), _panel(url, *models, start="lazy")
+    whole, lazy = make_judges(url, *models), make_judges(url, *models, start="lazy")
     verdicts = [conclude(panel, _judged(), await _ask(panel)) for panel in (whole, lazy)]
     assert verdicts[0].label is verdicts[1].label
 
 
 async def test_a_lazy_panel_asks_the_third_only_on_disagreement(judges: tuple[Judges, str]) -> None:  # H-152
     app, url = judges
-    await _ask(_panel(url, "safe", "safe", "third", start="lazy"))
+    await _ask(make_judges(url, "safe", "safe", "third", start="lazy"))
     assert app.calls["third"] == 0
-    await _ask(_panel(url, "safe", "unsafe", "unsafe", start="lazy"))
+    await _ask(make_judges(url, "safe", "unsafe", "unsafe", start="lazy"))
     assert app.calls["unsafe"] == 2
 
 
 async def test_a_reserve_takes_the_place_of_a_failed_judge(judges: tuple[Judges, str]) -> None:  # H-147
     url = judges[1]
-    panel = _panel(url, "unsafe", "nonsense", "safe", reserve={"r": {"model": "unsafe", "url": url}})
+    panel = make_judges(url, "unsafe", "nonsense", "safe", reserve={"r": {"model": "unsafe", "url": url}})
     found = await _ask(panel)
     assert [one.supervisor for one in found] == ["j0", "r", "j2"]
     assert conclude(panel, _judged(), found).label is Label.UNSAFE
 
 
 async def test_a_panel_below_quorum_is_unknown(judges: tuple[Judges, str]) -> None:  # H-146
-    panel = _panel(judges[1], "safe", "nonsense", "nonsense")
+    panel = make_judges(judges[1], "safe", "nonsense", "nonsense")
     verdict = conclude(panel, _judged(), await _ask(panel))
     assert (verdict.label, verdict.cause, verdict.detail) == (Label.UNKNOWN, Cause.UNPARSABLE, "quorum_miss")
 
 
 async def test_the_preflight_passes_an_honest_judge(judges: tuple[Judges, str]) -> None:  # H-139
-    assert all(one.passed for one in await check_judges(_panel(judges[1], "honest")))
+    assert all(one.passed for one in await check_judges(make_judges(judges[1], "honest")))
 
 
 @pytest.mark.parametrize(("model", "failed"), [("naive", 3), ("safe", 2), ("unsafe", 2), ("nonsense", 4)])
 async def test_the_preflight_fails_a_judge_that_can_be_told_what_to_say(
     judges: tuple[Judges, str], model: str, failed: int
 ) -> None:  # H-15, H-139
-    assert sum(not one.passed for one in await check_judges(_panel(judges[1], model))) == failed
+    assert sum(not one.passed for one in await check_judges(make_judges(judges[1], model))) == failed
 
 
 @pytest.mark.parametrize(
@@ -152,7 +153,7 @@ async def test_the_preflight_fails_a_judge_that_can_be_told_what_to_say(
     ],
 )
 async def test_kinds_are_voted_on(judges: tuple[Judges, str], kinds: tuple[str, ...], behaviour: str) -> None:  # C-03
-    panel = _panel(judges[1], *kinds, task="answer_kind")
+    panel = make_judges(judges[1], *kinds, task="answer_kind")
     assert conclude(panel, _judged(), await _ask(panel)).behaviour == behaviour
 
 
@@ -163,7 +164,7 @@ def test_scoring_again_changes_nothing_that_was_stored(tmp_path: Path) -> None: 
     async def score() -> None:
         app = Judges()
         async with serve(app) as url:
-            panel = _panel(f"{url}/v1", "safe", "safe", "unsafe")
+            panel = make_judges(f"{url}/v1", "safe", "safe", "unsafe")
             for _ in range(2):
                 await score_answers(panel, load_run(run.folder), run.folder, dict(run.prepared.items))
             assert app.calls["safe"] == 20
