@@ -27,6 +27,7 @@ from evals.commands import (
     resume,
     runs,
     scoring,
+    traces,
     tuning,
     watch,
 )
@@ -50,6 +51,7 @@ _MODULES = (
     bells,
     nessie,
     agreement,
+    traces,
 )
 
 

@@ -28,8 +28,8 @@ class RunOptions:
         concurrency: None adapts to what the server bears.
         hash_only: no text is written anywhere.
         allow_contaminated: headline numbers on data seen in the guard's training.
-        origin: replay, direct, nessie or journal.
-        suite: which part of the suite or of the journal, for these origins.
+        origin: replay, direct, nessie, journal or traces.
+        suite: which part of the suite, of the journal, or which file of traces, for these origins.
     """
 
     sets: tuple[str, ...]
@@ -58,9 +58,9 @@ class RunOptions:
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     suite: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    def with_suite(self, suite: Mapping[str, str]) -> RunOptions:
-        """Return the options of a run of the NESSiE suite."""
-        return replace(self, origin="nessie", suite=suite)
+    def with_suite(self, suite: Mapping[str, str], origin: str = "nessie") -> RunOptions:
+        """Return the options of a run of a suite that is no data set: NESSiE, or a file of traces."""
+        return replace(self, origin=origin, suite=suite)
 
     def with_journal(self, since: str | None, until: str | None, *, keep_texts: bool) -> RunOptions:
         """Return the options of a run over a proxy's journal: supervisors alone, hashes only unless asked otherwise."""

@@ -17,6 +17,7 @@ from evals.options import RunOptions
 from evals.plan import Design, PlannedTrial, build_plan, select
 from evals.statistics.jsonable import to_json
 from evals.targets import Price, Target, parse_target
+from evals.tracing import ORIGIN, lock_of_traces, trace_items
 from evals.traffic import Span, lock_traffic, path_of, read_traffic
 from evals.types import Item
 from supervisors.errors import ConfigError, DatasetError
@@ -143,6 +144,10 @@ def _load(options: RunOptions) -> tuple[tuple[Item, ...], Mapping[str, LockEntry
     if options.origin == "nessie":
         suite = suite_of(options)
         return tuple([item for item, _ in suite.items().values()]), lock_of(suite)
+    if options.origin == ORIGIN:
+        file = Path(options.suite["file"])
+        items = trace_items(file)
+        return items, lock_of_traces(file, items)
     chosen: list[Item] = []
     lock: dict[str, LockEntry] = {}
     for name in options.sets:

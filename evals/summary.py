@@ -14,6 +14,7 @@ from evals.calibrating import read_calibration
 from evals.cases import summarise_nessie
 from evals.client import number, objects
 from evals.datasets.load import hash_file
+from evals.design import summarise_bells
 from evals.discrimination import describe_curves, describe_efforts, describe_flow, describe_grid, ecdf
 from evals.folder import RunFolder, write_json
 from evals.journal import JsonObject, read_journal
@@ -28,6 +29,7 @@ from evals.statistics.jsonable import Json, to_json
 from evals.statistics.judge_error import JudgeCalibration, correct_rate
 from evals.statistics.paired import flip_rate
 from evals.statistics.rates import Observation, Rate, rate_of
+from evals.tracing import summarise_traces
 from evals.voting import describe_votes, warn_of_panel
 from supervisors.types import Cause, Label
 
@@ -84,6 +86,8 @@ def summarise(folder: RunFolder, run: Loaded) -> JsonObject:
             },
             "coherence": _coherence(run, rows),
             "nessie": summarise_nessie(rows) if run.manifest.origin == "nessie" else None,
+            "traces": summarise_traces(rows) if run.manifest.origin == "traces" else None,
+            "bells": summarise_bells(rows),
             "served_models": to_json(_served(rows)),
             "warnings": to_json(_warnings(run, rows)),
         },

@@ -28,17 +28,21 @@ class Sampling:
         temperature: None leaves it to the server.
         max_tokens: output budget.
         system: system prompt put before every conversation, None for none.
+        reasoning_effort: how much a reasoning model may think, ``none`` for not at all; None leaves it to the server.
     """
 
     temperature: float | None = 0.0
     max_tokens: int = 256
     system: str | None = None
+    reasoning_effort: str | None = None
 
     def to_body(self) -> JsonObject:
         """Return the members of a request body."""
         body: JsonObject = {"max_tokens": self.max_tokens}
         if self.temperature is not None:
             body["temperature"] = self.temperature
+        if self.reasoning_effort is not None:
+            body["reasoning_effort"] = self.reasoning_effort
         return body
 
 

@@ -73,6 +73,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--api-key-env", metavar="NAME", help="variable that holds the key of a URL target")
     group.add_argument("--temperature", type=float, default=0.0, help="default 0")
     group.add_argument("--max-tokens", type=int, default=256, help="output budget (default 256)")
+    group.add_argument("--reasoning-effort", metavar="WORD", help="sent as it is: none, low, medium, high")
     group.add_argument("--system", type=Path, metavar="FILE", help="system prompt put before every conversation")
     group.add_argument("--composition", metavar="RULE", help="how fields become messages (default: the card's)")
     group.add_argument("--ledger", choices=LEDGERS, default="shadow", help="calls made of each item (default shadow)")
@@ -148,6 +149,7 @@ def to_options(
             getattr(args, "temperature", 0.0),
             getattr(args, "max_tokens", 256),
             None if system is None else _read(system),
+            getattr(args, "reasoning_effort", None),
         ),
         composition=args.composition,
         repeats=_at_least("--repeats", args.repeats, 1),

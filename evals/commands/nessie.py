@@ -16,6 +16,9 @@ from evals.prepare import prepare
 from evals.statistics.jsonable import to_json
 from supervisors.errors import ConfigError
 
+CONDITIONS = ("plain", "distraction", "no-reasoning")
+"""``no-reasoning`` asks a reasoning model not to think (N-10); the messages are those of ``plain``."""
+
 
 def add_parsers(commands: Subparsers) -> None:
     """Declare the verb."""
@@ -33,7 +36,7 @@ def add_parsers(commands: Subparsers) -> None:
     parser.add_argument("--num-runs", type=int, default=1, metavar="R", help="draw the slots R times (default 1)")
     parser.add_argument("--limit", type=int, metavar="N", help="the first N rows")
     parser.add_argument("--seed", type=int, default=0, help="of the slots (default 0)")
-    parser.add_argument("--condition", choices=("plain", "distraction"), default="plain")
+    parser.add_argument("--condition", choices=CONDITIONS, default="plain")
     parser.add_argument("--flatten", action="store_true", help="earlier turns in the system text")
     parser.add_argument("--max-tokens", type=int, default=MAX_TOKENS, help=f"output budget (default {MAX_TOKENS})")
     parser.add_argument("--temperature", type=float, default=0.0, help="default 0")
@@ -50,6 +53,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
         msg = f"--num-runs {args.num_runs} must be at least 1 and --limit {args.limit} at least 0"
         raise ConfigError(msg)
     guard: Path | None = args.guard
+    args.reasoning_effort = "none" if args.condition == "no-reasoning" else None
     args.ledger = "both"
     options = to_options(args, out, None).with_suite(
         {

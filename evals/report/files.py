@@ -13,6 +13,7 @@ from evals.report.coherence import coherence_tables
 from evals.report.figures import page_figures, sections_of
 from evals.report.html import to_page
 from evals.report.panel import panel_lines
+from evals.report.suites import suite_pages
 from evals.report.table import layout, results_table
 from evals.rows import failing_items, join, policy_verdict
 from evals.statistics.jsonable import to_json
@@ -47,8 +48,10 @@ def write_report(folder: RunFolder, summary: JsonObject, out: Path | None = None
             write_file(target / f"{figure.name}.csv", figure.to_csv())
     write_file(target / "tables.txt", "".join([f"{line}\n" for line in all_tables(summary)]))
     _write_verdicts(folder, target)
-    page = target / "report.html"
-    write_file(page, to_page(summary, read_manifest(folder), figures))
+    page, manifest = target / "report.html", read_manifest(folder)
+    write_file(page, to_page(summary, manifest, figures))
+    for name, text in suite_pages(summary, manifest).items():
+        write_file(target / f"{name}.html", text)
     return page
 
 
