@@ -301,7 +301,7 @@ def test_python_in_the_documents_runs(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", blocks("sh"))
-def test_commands_in_the_documents_exist(code: str) -> None:
+def test_commands_in_the_documents_exist(code: str) -> None:  # BO-17
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     for line in code.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from evals.bells.open_results import read_open_results
 from evals.bells.score import load_cells, score
 from evals.bells.table import Filter, build_tables, to_text
 from evals.bells.verdicts import ItemVerdict, export_rows, read_verdicts
@@ -29,7 +30,9 @@ def add_parsers(commands: Subparsers) -> None:
     )
     add_common(parser)
     parser.add_argument("action", choices=("score", "table", "export"))
-    parser.add_argument("source", metavar="FILE|RUN", help="verdicts (.jsonl), counts (.json), or a run")
+    parser.add_argument(
+        "source", metavar="FILE|RUN", help="verdicts (.jsonl), counts (.json), a run, or a folder of BELLS-O results"
+    )
     parser.add_argument("--max-fpr", type=float, help="table: only supervisors with at most this FPR")
     parser.add_argument("--min-score", type=float, help="table: only supervisors with at least this score")
     parser.add_argument("--family", help="table: only this jailbreak family")
@@ -68,6 +71,8 @@ def run(args: argparse.Namespace, out: Output) -> int:
 def _verdicts(args: argparse.Namespace, out: Output, path: Path) -> Sequence[ItemVerdict]:
     if path.suffix == ".jsonl" and path.is_file():
         return read_verdicts(path)
+    if path.is_dir() and not (path / "manifest.json").exists():
+        return read_open_results(path)
     found = load_run(find_run(args, out, args.source))
     rows = join(found.plan, found.counted, None)
     return [verdict for row in rows for verdict in to_item_verdicts(row)]

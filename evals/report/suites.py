@@ -262,12 +262,20 @@ def _effects(target: str, rule: str, effect: JsonObject) -> list[tuple[str, ...]
     found: list[tuple[str, ...]] = []
     for name, value in effect.items():
         body = as_object(value)
-        if "b" in body and "c" in body:
-            said = f"cases only without {body['b']}, only with {body['c']}, n {body.get('n')}, p {body.get('p')}"
-            found.append((target, rule, name, said))
+        if name == "suites":
+            found += [(target, rule, suite, _paired(as_object(one))) for suite, one in body.items()]
+        elif "b" in body:
+            found.append((target, rule, name, _paired(body)))
         elif isinstance(value, list):
             found.append((target, rule, name, ", ".join(map(str, value)) or "none"))
     return found
+
+
+def _paired(compared: JsonObject) -> str:
+    """Return a paired comparison of failed cases: b fails only without the proxy, c only with it."""
+    p = number(as_object(compared.get("test")).get("p"))
+    said = "n/a" if p is None else f"{p:.4f}"
+    return f"fails only without {compared['b']}, only with {compared['c']}, n {compared['n']}, exact p {said}"
 
 
 def _traces(traces: JsonObject) -> str:

@@ -40,7 +40,9 @@ async def test_a_passing_failure_is_tried_again(
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
-async def test_other_refusals_are_final(client: HttpClient, upstream: FakeUpstream, status: int) -> None:  # H-124
+async def test_other_refusals_are_final(
+    client: HttpClient, upstream: FakeUpstream, status: int
+) -> None:  # H-124, BO-08
     upstream.script(Answer(status=status, json={"error": {}}))
     assert await _post(client, upstream) == (status, [])
     assert len(upstream.received) == 1

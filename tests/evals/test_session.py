@@ -38,7 +38,7 @@ def test_every_trial_has_one_line_with_answer_record_and_verdicts(tmp_path: Path
         assert run.folder.read_text(line["answer"]["sha256"])
 
 
-def test_a_run_with_hashes_only_writes_no_text_anywhere(tmp_path: Path) -> None:  # H-111
+def test_a_run_with_hashes_only_writes_no_text_anywhere(tmp_path: Path) -> None:  # H-111, BO-16
     run = make_run(tmp_path / "run", make_options(tmp_path, hash_only=True))
     texts = [item.prompt for item in run.prepared.items.values()]
     texts += ["synthetic answer of the fake model", "can't help with that"]

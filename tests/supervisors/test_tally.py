@@ -140,7 +140,7 @@ def test_the_default_minimum_is_the_one_of_the_golden_counts(n: int, minimum: in
         assert tally_quorum(votes, count=2) == tally_quorum(votes, count=2, min_answers=minimum)
 
 
-def test_one_unsafe_one_safe_one_timeout_is_a_tie() -> None:  # D-18
+def test_one_unsafe_one_safe_one_timeout_is_a_tie() -> None:  # D-18, J-02
     assert tally_majority([U, S, K]) == Outcome(Label.UNKNOWN, Cause.ABSTAINED, "tie")
 
 

@@ -155,7 +155,7 @@ async def test_reserves_are_asked_one_by_one_and_only_if_needed() -> None:  # G-
     assert (first.asked, second.asked, verdict.label) == (1, 1, Label.SAFE)
 
 
-async def test_a_resolved_tie_asks_no_reserve_and_stays_marked() -> None:  # G-25
+async def test_a_resolved_tie_asks_no_reserve_and_stays_marked() -> None:  # G-25, J-02
     reserve = Counting(safe())
     vote = panel(Always(unsafe()), Always(safe()), reserve, reserve=["c"], on_tie="unsafe", min_answers=2)
     verdict = await vote_on(vote)
@@ -179,6 +179,17 @@ async def test_members_come_in_config_order_with_score_categories_and_totals() -
     assert (verdict.tokens, verdict.cost) == (Tokens(15, 3), 0.75)
     assert verdict.extras["labels"] == {"a": "unsafe", "b": "unsafe", "c": "safe"}
     assert verdict.extras["agreement"] == 1 / 3
+
+
+async def test_a_decision_says_how_many_judges_there_were_and_what_became_of_them() -> None:  # J-05
+    verdict = await vote_on(panel(Always(unsafe()), Always(unsafe()), Fails(RuntimeError("down")), exhaustive=True))
+    extras = verdict.extras
+    counted = [extras[name] for name in ("judges_configured", "judges_succeeded", "judges_failed", "replacements_used")]
+    assert counted == [3, 2, 1, 0]
+    assert extras["tie"] is False
+    causes = [member.verdict.cause for member in verdict.members]
+    assert (causes[0], causes[2]) == (None, Cause.ERROR)
+    assert all(member.seconds >= 0 for member in verdict.members)
 
 
 async def test_a_cost_that_is_partly_unknown_is_unknown() -> None:  # H-133
@@ -220,7 +231,7 @@ async def test_a_panel_inside_a_panel_counts_its_votes_in_time() -> None:  # G-3
     assert (verdict.label, labels(verdict)) == (Label.UNSAFE, ["unsafe"])
 
 
-async def test_failures_of_all_members_name_the_gravest_cause() -> None:  # G-27
+async def test_failures_of_all_members_name_the_gravest_cause() -> None:  # G-27, J-03
     verdict = await vote_on(panel(Fails(TimeoutError()), Fails(ValueError("x")), Always(unknown(Cause.REFUSED))))
     assert (verdict.label, verdict.cause, verdict.detail) == (Label.UNKNOWN, Cause.ERROR, "quorum_miss")
     assert (verdict.extras["judges_failed"], verdict.extras["judges_abstained"]) == (2, 1)  # J-04

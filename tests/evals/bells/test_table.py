@@ -46,7 +46,7 @@ def test_the_table_has_all_six_cells_families_sources_and_categories() -> None: 
     assert table.score.score == pytest.approx(0.25 * 2 / 3 + 0.25 * 0.5 + 0.5 * 0.5)
 
 
-def test_families_newer_than_the_supervisor_are_emerging() -> None:  # B-12
+def test_families_newer_than_the_supervisor_are_emerging() -> None:  # B-12, BT-05
     run = _run("strict", "n1 s1")
     emerging = build_table(run, released="2024-06").emerging
     assert emerging is not None

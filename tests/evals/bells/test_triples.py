@@ -39,7 +39,7 @@ def test_every_triple_of_judges_votes_as_published(data_dir: Path) -> None:
     assert values == pytest.approx((0.854, 0.040, 0.814), abs=5e-4)
 
 
-def test_all_triples_of_six_judges_rarely_beat_their_best_member(data_dir: Path) -> None:
+def test_all_triples_of_six_judges_rarely_beat_their_best_member(data_dir: Path) -> None:  # J-10
     verdicts = by_supervisor(_read(data_dir))
     judges = [name for name in verdicts if name[:4] in ("gpt-", "clau", "gemi", "mist", "deep", "grok")]
     truths = [_truth(verdict) for verdict in verdicts["gpt-4"]]

@@ -6,6 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
 
 import pytest
@@ -280,3 +281,23 @@ def test_the_locale_decides_nothing(tmp_path: Path, setting: dict[str, str]) -> 
 def test_every_card_is_in_the_documentation() -> None:
     text = (Path(__file__).parents[3] / "docs" / "datasets.md").read_text(encoding="utf-8")
     assert [entry.id for entry in list_cards() if f"`{entry.id}`" not in text] == []
+
+
+def test_two_releases_under_one_name_are_told_apart_by_their_cards(tmp_path: Path) -> None:  # T-11
+    early, late = load_card("strongreject-early"), load_card("strongreject")
+    assert early.files[0].rows == 346
+    assert late.files[0].rows == 313
+    assert not set(early.files[0].sha256) & set(late.files[0].sha256)
+    assert load_card("strongreject").id != early.id
+
+
+def test_an_item_is_frozen_and_has_every_field_of_its_shape(tmp_path: Path) -> None:  # DS-10
+    (item, *_) = load("sample", tmp_path)
+    names = {field.name for field in fields(item)}
+    assert {
+        "dataset", "split", "index", "item_id", "cluster_id", "level", "prompt", "messages", "context", "response",
+        "system", "tools", "truth", "truth_detail", "category", "language", "transform", "source_label", "meta",
+    } <= names  # fmt: skip
+    with pytest.raises(FrozenInstanceError):
+        item.truth = Truth.BENIGN  # type: ignore[misc] # that it cannot is the point
+    assert set(Truth) == {Truth.HARMFUL, Truth.BENIGN, Truth.UNKNOWN}

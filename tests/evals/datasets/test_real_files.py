@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from evals.composition import compose
-from evals.datasets import list_cards, load, load_card, verify
+from evals.datasets import list_cards, load, load_card, state, verify
 from evals.datasets.bells import load_metacognitive_rows
-from evals.datasets.load import constant_columns, missing_files
+from evals.datasets.load import constant_columns, how_to_obtain, missing_files
 from evals.datasets.nessie import load_nessie_rows
 from evals.datasets.sampling import sample
 from evals.types import Item, Truth
@@ -232,3 +232,29 @@ def test_samples_of_real_sets_are_balanced(data_dir: Path) -> None:  # DS-18
     assert Counter(Counter(item.category for item in drawn).values()) == {10: 6}
     whole = sample(items_of("fortress", data_dir), 10, 1)  # DS-19
     assert len(whole) == 20
+
+
+@pytest.mark.data
+def test_the_two_releases_of_strongreject_share_214_prompts(data_dir: Path) -> None:  # T-11
+    early, late = items_of("strongreject-early", data_dir), items_of("strongreject", data_dir)
+    assert (len(early), len(late)) == (346, 313)
+    assert len({item.prompt for item in early} & {item.prompt for item in late}) == 214
+
+
+@pytest.mark.data
+def test_completions_of_xstest_join_their_prompts_by_number(data_dir: Path) -> None:  # T-27
+    prompts = {int(str(item.meta["id"])): item.prompt for item in items_of("xstest", data_dir)}
+    answers = [item for item in items_of("xstest-responses", data_dir) if item.split == "gpt4"]
+    numbers = [int(str(item.meta["id"]).removeprefix("v2-")) for item in answers]
+    equal = sum(prompts[number] == item.prompt for number, item in zip(numbers, answers, strict=True))
+    assert equal >= 449
+
+
+@pytest.mark.data
+def test_what_is_on_disk_is_read_and_what_is_not_says_how_to_get_it(data_dir: Path, tmp_path: Path) -> None:  # DS-24
+    present = [name for name in CARDS if state(load_card(name), data_dir) == "present"]
+    assert len(present) > 50
+    for name in CARDS:
+        card = load_card(name)
+        if card.files and state(card, tmp_path) == "missing":
+            assert how_to_obtain(card)

@@ -76,7 +76,7 @@ def test_the_nessie_page_says_that_nothing_is_comparable(run: Run) -> None:  # N
     rate: JsonObject = {"planned": 2, "k": 1, "n": 2, "estimate": 0.5, "lo": 0.1, "hi": 0.9}
     score: JsonObject = {"helpful_rate": rate, "harmful_rate": rate, "sh": rate}
     arm: JsonObject = {"all": score, "suites": {"rules": score}}
-    effect: JsonObject = {"sh": {"b": 1, "c": 0, "n": 2, "p": 1.0}, "false_blocks": ["row-1"]}
+    effect: JsonObject = {"overall": {"b": 1, "c": 0, "n": 2, "test": {"p": 1.0}}, "false_blocks": ["row-1"]}
     both: JsonObject = {"with proxy": arm, "without proxy": arm, "effect": effect}
     manifest = replace(_manifest(run), options={"suite": {"condition": "no-reasoning"}})
     found: Any = run.summary["results"]
@@ -85,6 +85,7 @@ def test_the_nessie_page_says_that_nothing_is_comparable(run: Run) -> None:  # N
     assert "nothing here is comparable with published values" in page
     assert "condition no-reasoning" in page
     assert "row-1" in page
+    assert "fails only without 1, only with 0, n 2, exact p 1.0000" in page
     assert "Gemini 2.5 Pro" in page
 
 
