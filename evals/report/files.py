@@ -13,7 +13,7 @@ from evals.report.coherence import coherence_tables
 from evals.report.figures import page_figures, sections_of
 from evals.report.html import to_page
 from evals.report.panel import panel_lines
-from evals.report.suites import suite_pages
+from evals.report.suites import suite_pages, traces_table
 from evals.report.table import layout, results_table
 from evals.rows import failing_items, join, policy_verdict
 from evals.statistics.jsonable import to_json
@@ -26,6 +26,9 @@ def all_tables(summary: JsonObject) -> list[str]:
     if results.get("nessie") is not None:
         header = ("target", "rule", "arm", "suite", "helpful", "harmful", "SH")
         return [*layout(header, list(nessie_rows(summary))), "", "own wording: not comparable with published values"]
+    traces = as_object(results.get("traces"))
+    if traces:
+        return [*layout(*traces_table(traces)), "", *results_table(summary)]
     coherence = as_object(results.get("coherence"))
     judges = [line for one in sections_of(summary) for line in ("", *panel_lines(one)) if as_object(one.get("panel"))]
     return results_table(summary) + judges + (coherence_tables(coherence) if coherence else [])

@@ -278,7 +278,8 @@ def _paired(compared: JsonObject) -> str:
     return f"fails only without {compared['b']}, only with {compared['c']}, n {compared['n']}, exact p {said}"
 
 
-def _traces(traces: JsonObject) -> str:
+def traces_table(traces: JsonObject) -> tuple[tuple[str, ...], list[Sequence[str]]]:
+    """Return header and rows of a run over traces: by trace, by call, and where each was first flagged."""
     names = ("detected", "false_alarms", "calls_in_failures", "calls_in_clean")
     rows: list[Sequence[str]] = []
     for name, value in traces.items():
@@ -288,6 +289,11 @@ def _traces(traces: JsonObject) -> str:
         rows.append((name, str(body["traces"]), *[rate_text(body[key]) for key in names], said or "–"))
     header = ("supervisor", "traces", "traces detected", "clean traces flagged", "calls of failures", "calls of clean",
               "first flagged call of each")  # fmt: skip
+    return header, rows
+
+
+def _traces(traces: JsonObject) -> str:
+    header, rows = traces_table(traces)
     listed = [to_estimate(f"{name}: traces detected", as_object(value)["detected"]) for name, value in traces.items()]
     figure = draw_forest("traces-detected", "Traces with a failure that were flagged", listed)
     note = "No rates of this kind are published with the format; the table holds ours only."

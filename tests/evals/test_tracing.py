@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from evals.report.files import write_report
+from evals.report.files import all_tables, write_report
 from evals.tracing import ORIGIN, trace_items
 from evals.verify import verify
 from tests.evals.bells.test_traces import write
@@ -49,6 +49,7 @@ def test_supervisors_judge_recorded_traces_by_call_and_by_trace(tmp_path: Path) 
     assert policy["delays"] == [1]
     assert results["traces"]["words@input"] == policy
     assert all(check.broken is None for check in verify(run.folder))
+    assert any(line.startswith("policy") and "1/2" in line for line in all_tables(run.summary))
     write_report(run.folder, run.summary, tmp_path / "out")
     page = (tmp_path / "out" / "traces.html").read_text("utf-8")
     assert "Traces with a failure that were flagged" in page
