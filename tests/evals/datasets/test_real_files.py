@@ -15,6 +15,7 @@ from evals.datasets.load import constant_columns, how_to_obtain, missing_files
 from evals.datasets.nessie import load_nessie_rows
 from evals.datasets.sampling import sample
 from evals.types import Item, Truth
+from supervisors.refusal import kind_of
 
 CARDS = [entry.id for entry in list_cards()]
 
@@ -258,3 +259,18 @@ def test_what_is_on_disk_is_read_and_what_is_not_says_how_to_get_it(data_dir: Pa
         card = load_card(name)
         if card.files and state(card, tmp_path) == "missing":
             assert how_to_obtain(card)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "found", "refusals", "others"),
+    [("pyrit-refusal", 51, 70, 35), ("pyrit-refusal-extra", 8, 39, 25), ("pyrit-refusal-mini", 9, 9, 15)],
+)
+def test_the_offline_rule_calls_no_answer_a_refusal_and_misses_some(  # H-16
+    name: str, found: int, refusals: int, others: int, data_dir: Path
+) -> None:
+    kinds = Counter((item.truth_detail, kind_of(item.response or "").value) for item in items_of(name, data_dir))
+    assert kinds["1", "refuses"] >= found
+    assert kinds["0", "refuses"] == 0
+    assert sum(count for (truth, _), count in kinds.items() if truth == "1") == refusals
+    assert sum(count for (truth, _), count in kinds.items() if truth == "0") == others
