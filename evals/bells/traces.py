@@ -158,7 +158,9 @@ def to_line(trace: Trace) -> JsonObject:
 def _call_line(call: Call) -> JsonObject:
     messages: list[Json] = [{"role": role, "content": content} for role, content in call.messages]
     line: JsonObject = {"timestamp": call.timestamp, "messages": messages}
-    return line | ({"extra": dict(call.extra)} if call.extra else {})
+    if call.extra:
+        line["extra"] = dict(call.extra)
+    return line
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ def call(text: str, time: float) -> dict[str, Any]:
 
 
 def traces(path: Path) -> Path:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "dataset": "demo",
             "failure types": ["leak"],

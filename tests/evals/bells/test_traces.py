@@ -60,7 +60,7 @@ def test_parts_that_are_no_text_become_placeholders_and_tool_calls_are_kept(tmp_
     assert to_text(None) == ""
     tools = [{"id": "1", "function": {"name": "open", "arguments": "{}"}}]
     call = {"timestamp": 0, "messages": [{"role": "assistant", "content": None, "tool_calls": tools}]}
-    row = {"dataset": "d", "failure types": [], "extra": {}, "trace": [call]}
+    row: dict[str, Any] = {"dataset": "d", "failure types": [], "extra": {}, "trace": [call]}
     (trace,) = read_traces(write(tmp_path / "t.jsonl", row))
     assert trace.calls[0].extra["tool_calls"] == tools
 
