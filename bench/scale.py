@@ -22,6 +22,7 @@ from typing import Any
 
 from evals.client import load_guard
 from evals.folder import RunFolder
+from evals.journal import JsonObject
 from evals.options import RunOptions
 from evals.plan import Design, PlannedTrial, build_plan
 from evals.prepare import Prepared
@@ -76,24 +77,29 @@ async def answer(planned: PlannedTrial) -> Finished:
         return Finished(outline(planned, "error", "timeout", None))
     flagged = (planned.truth == "harmful") != (draw < 20)
     label = "unsafe" if flagged else "safe"
-    verdict = {"supervisor": "words", "stage": "input", "label": label, "cause": None, "detail": None, "score": None}
-    behaviour = {"kind": "refused" if draw % 2 else "complied", "channel": "text", "rule": "synthetic"}
-    marks = {"truncated": False, "provider_block": False}
-    fields = outline(planned, "ok", None, None) | {
-        "answer": {"sha256": _SHA256, "chars": 16, "finish_reason": "stop", "refusal_field": False, "tool_calls": 0},
-        "behaviour": {**behaviour, **marks},
-        "verdicts": [{**verdict, "categories": [], "transform": None, "cached": False, "cost": 0.0, "seconds": 0.001}],
-        "gate": "block_input" if flagged else "pass",
-        "gate_stage": "input" if flagged else None,
-        "flagged": flagged,
-        "blocked": flagged,
-        "redacted": False,
-        "usage": {"prompt_tokens": 12, "completion_tokens": 20},
-        "cost_usd": 0.0,
-        "latency": {"service_s": 0.05, "retry_s": 0.0, "overhead_s": 0.001 + draw / 1e6, "guard_s": 0.001},
-        "served_model": "none",
-        "attempts": 1,
+    verdict: JsonObject = {"supervisor": "words", "stage": "input", "label": label, "cause": None, "score": None}
+    verdict |= {"detail": None, "categories": [], "transform": None, "cached": False, "cost": 0.0, "seconds": 0.001}
+    fields = outline(planned, "ok", None, None)
+    fields["answer"] = {
+        "sha256": _SHA256,
+        "chars": 16,
+        "finish_reason": "stop",
+        "refusal_field": False,
+        "tool_calls": 0,
     }
+    fields["behaviour"] = {
+        "kind": "refused" if draw % 2 else "complied",
+        "channel": "text",
+        "rule": "synthetic",
+        "truncated": False,
+        "provider_block": False,
+    }
+    fields["verdicts"] = [verdict]
+    fields["latency"] = {"service_s": 0.05, "retry_s": 0.0, "overhead_s": 0.001 + draw / 1e6, "guard_s": 0.001}
+    fields["usage"] = {"prompt_tokens": 12, "completion_tokens": 20}
+    gate = "block_input" if flagged else "pass"
+    fields |= {"gate": gate, "gate_stage": "input" if flagged else None, "flagged": flagged, "blocked": flagged}
+    fields |= {"redacted": False, "cost_usd": 0.0, "served_model": "none", "attempts": 1}
     return Finished(fields)
 
 

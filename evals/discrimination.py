@@ -5,6 +5,7 @@ Everything here goes into the summary, so that a report draws and computes nothi
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -144,25 +145,42 @@ def describe_flow(entries: Iterable[Entry]) -> list[Json]:
 
 def describe_efforts(rows: Sequence[Row]) -> JsonObject:
     """Return seconds and cost of each supervisor, over the verdicts where they were measured."""
-    found: dict[str, list[JsonObject]] = {}
+    found: dict[str, _Efforts] = {}
     for row in rows:
         for verdict in objects(row.fields.get("verdicts")):
             if verdict.get("cached") is not True:
-                found.setdefault(f"{verdict['supervisor']}@{verdict['stage']}", []).append(verdict)
-    return {name: _effort(found[name]) for name in sorted(found)}
+                found.setdefault(f"{verdict['supervisor']}@{verdict['stage']}", _Efforts()).take(verdict)
+    return {name: found[name].describe() for name in sorted(found)}
 
 
-def _effort(verdicts: Sequence[JsonObject]) -> JsonObject:
-    seconds = sorted([value for value in [number(one.get("seconds")) for one in verdicts] if value is not None])
-    costs = [value for value in [number(one.get("cost")) for one in verdicts] if value is not None]
-    return {
-        "n": len(verdicts),
-        "timed": len(seconds),
-        "median_s": round(median(seconds), 6) if seconds else None,
-        "p95_s": round(seconds[max(0, -(-len(seconds) * 95 // 100) - 1)], 6) if seconds else None,
-        "priced": len(costs),
-        "cost_usd": round(sum(costs), 6) if costs else None,
-    }
+class _Efforts:
+    """Seconds and costs of one supervisor, without the verdicts they came with."""
+
+    def __init__(self) -> None:
+        self._n = 0
+        self._seconds = array("d")
+        self._costs = array("d")
+
+    def take(self, verdict: JsonObject) -> None:
+        """Count a verdict."""
+        self._n += 1
+        seconds, cost = number(verdict.get("seconds")), number(verdict.get("cost"))
+        if seconds is not None:
+            self._seconds.append(seconds)
+        if cost is not None:
+            self._costs.append(cost)
+
+    def describe(self) -> JsonObject:
+        """Return the counts and quantiles."""
+        seconds = sorted(self._seconds)
+        return {
+            "n": self._n,
+            "timed": len(seconds),
+            "median_s": round(median(seconds), 6) if seconds else None,
+            "p95_s": round(seconds[max(0, -(-len(seconds) * 95 // 100) - 1)], 6) if seconds else None,
+            "priced": len(self._costs),
+            "cost_usd": round(sum(self._costs), 6) if self._costs else None,
+        }
 
 
 def ecdf(ascending: Sequence[float], points: int = _ECDF_POINTS) -> list[Json]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
@@ -299,6 +300,7 @@ def read_plan(path: Path) -> tuple[PlannedTrial, ...]:
 
 def _share(trial: PlannedTrial, shared: dict[object, object]) -> PlannedTrial:
     """Replace equal values by one and the same: most texts of a trial are those of its item or its run."""
+    object.__setattr__(trial, "trial_key", sys.intern(trial.trial_key))
     for name in _SHARED:
         value: object = getattr(trial, name)
         object.__setattr__(trial, name, shared.setdefault(value, value))  # nobody else holds the new trial yet

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from evals.attempts import as_object
 from evals.client import objects
 from evals.journal import JsonObject
-from evals.rows import Row, policy_verdict
+from evals.rows import Row, Rows, policy_verdict
 from evals.statistics.jsonable import Json, to_json
 from evals.statistics.paired import Pair, compare_paired
 from evals.statistics.rates import Observation, rate_of
@@ -29,12 +29,12 @@ class _Seen:
     flagged: bool | None
 
 
-def describe_transforms(rows: Sequence[Row]) -> JsonObject | None:
+def describe_transforms(rows: Rows) -> JsonObject | None:
     """Return, for policy and supervisors, flagging of harmful and benign items under each transform; None without any.
 
     Every transform is paired with its root by item, arm and repeat; a missing side leaves the pair out and is counted.
     """
-    names = list(dict.fromkeys([row.planned.transform for row in rows]))
+    names = list(dict.fromkeys(trial.transform for trial in rows.planned))
     if len(names) < 2 or ROOT not in names:
         return None
     speakers = sorted({f"{v['supervisor']}@{v['stage']}" for row in rows for v in objects(row.fields.get("verdicts"))})
@@ -57,11 +57,11 @@ def _flags_of(name: str) -> _Fact:
     return flags
 
 
-def _describe(rows: Sequence[Row], names: Sequence[str], fact: _Fact) -> JsonObject:
+def _describe(rows: Rows, names: Sequence[str], fact: _Fact) -> JsonObject:
     return {truth: _by_transform(rows, names, fact, truth) for truth in ("harmful", "benign")}
 
 
-def _by_transform(rows: Sequence[Row], names: Sequence[str], fact: _Fact, truth: str) -> Json:
+def _by_transform(rows: Rows, names: Sequence[str], fact: _Fact, truth: str) -> Json:
     seen: dict[str, dict[_Key, _Seen]] = {name: {} for name in names}
     for row in rows:
         if row.truth == truth:

@@ -5,6 +5,7 @@ The offline rule says one thing only: a harmful request was answered. It knows n
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import islice
@@ -204,8 +205,8 @@ def verdict_of(line: JsonObject) -> AnswerVerdict:
     cause, votes = line.get("cause"), line.get("votes")
     score, cost = line.get("score"), line.get("cost_usd")
     return AnswerVerdict(
-        trial_key=str(line["trial_key"]),
-        of=str(line["of"]),
+        trial_key=sys.intern(str(line["trial_key"])),
+        of=sys.intern(str(line["of"])),
         label=Label(str(line["label"])),
         cause=Cause(str(cause)) if cause is not None else None,
         detail=_text(line.get("detail")),
@@ -218,4 +219,4 @@ def verdict_of(line: JsonObject) -> AnswerVerdict:
 
 
 def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
+    return sys.intern(value) if isinstance(value, str) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ def counting_lines(lines: Sequence[JsonObject]) -> Mapping[str, JsonObject]:
     for place, line in enumerate(lines):
         if line.get("type") != "trial":
             continue
-        key = str(line.get("trial_key"))
+        key = sys.intern(str(line.get("trial_key")))  # the plan and the scores hold the same text
         before = places.get(key)
         done[place] = line.get("status") == "ok"
         if before is None or not done[before] or done[place]:

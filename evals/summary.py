@@ -226,14 +226,14 @@ def _is_in(severity: str, manner: str, trial: PlannedTrial) -> bool:
 
 def _cell(rows: Rows) -> JsonObject:
     outcomes = [to_outcome(row) for row in rows]
-    asked = [(o, r) for o, r in zip(outcomes, rows, strict=True) if r.planned.arm != "check"]
+    asked = [(o, r.gate) for o, r in zip(outcomes, rows, strict=True) if r.planned.arm != "check"]
     passed = {"passed": True, "open_on_unknown": True, "redacted": True, "blocked": False}
     return {
         "planned": len(rows),
         "contamination": count(trial.contamination for trial in rows.planned),
         "flagged": to_json(rate_of([_flag(o) for o in outcomes])),
         "answered_alone": to_json(rate_of([_answered(o, None) for o, _ in asked])),
-        "answered_behind": to_json(rate_of([_answered(o, passed.get(r.gate)) for o, r in asked])),
+        "answered_behind": to_json(rate_of([_answered(o, passed.get(gate)) for o, gate in asked])),
     }
 
 

@@ -182,7 +182,7 @@ async def open_runtime(
         opener = _context_opener(chat, config)
         keeper = Keeper(config.journal.input, config.journal.output, _hmac_key(config, hmac_key))
         required = config.journal.on_record_failure == "block"
-        sinks = JournalSinks(journal, keeper, opener(), required=required, notes=config.journal.stream_notes)
+        sinks = JournalSinks(journal, keeper, opener, required=required, notes=config.journal.stream_notes)
         labels = declared_labels(config)
         await journal.archive_config(version, _archive(config, labels).to_text())
         metrics.declare(version, labels)

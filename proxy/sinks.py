@@ -40,7 +40,7 @@ class JournalSinks:
     Args:
         journal: takes the records.
         keeper: decides what of the text is kept.
-        open_context: makes the context of a shadow stage.
+        open_contexts: makes, for one exchange, the function that opens the context of a stage.
         required: an exchange that cannot be recorded must not take place.
         notes: whether and how the beginning of a stream is noted.
         max_shadow: exchanges waiting for shadow verdicts; beyond that they are dropped and counted.
@@ -50,7 +50,7 @@ class JournalSinks:
         self,
         journal: Journal,
         keeper: Keeper,
-        open_context: Callable[[StagePlan], Context],
+        open_contexts: Callable[[], Callable[[StagePlan], Context]],
         *,
         required: bool = True,
         notes: StreamNotes = "off",
@@ -60,7 +60,7 @@ class JournalSinks:
         self._required = required
         self._journal = journal
         self._keeper = keeper
-        self._open_context = open_context
+        self._open_contexts = open_contexts
         self._queue: asyncio.Queue[_Job] = asyncio.Queue(max_shadow)
 
     def ready(self) -> bool:
@@ -149,25 +149,27 @@ class JournalSinks:
 
     async def _judge(self, job: _Job) -> None:
         call, progress = job.call, job.progress
+        open_context = self._open_contexts()  # one budget of model calls an exchange, as for those that wait for it
         inputs = Exchange(call.id, call.model, "input", progress.request)
-        progress.input = merge_results(progress.input, await self._run(call.plan.input, inputs))
+        progress.input = merge_results(progress.input, await _run(call.plan.input, inputs, open_context))
         if call.plan.output.shadow:
             outputs = {result.choice: result for result in progress.outputs}
             signals = tuple(progress.signals)
             for choice, reply in progress.replies.items():
                 exchange = Exchange(call.id, call.model, "output", progress.request, reply, choice, signals=signals)
                 before = outputs.get(choice, StageResult(choice))
-                outputs[choice] = merge_results(before, await self._run(call.plan.output, exchange))
+                outputs[choice] = merge_results(before, await _run(call.plan.output, exchange, open_context))
             progress.outputs = list(outputs.values())
         self._settle(job)
-
-    async def _run(self, plan: StagePlan, exchange: Exchange) -> StageResult:
-        return await run_stage(plan, plan.shadow, exchange, self._open_context(plan), never)
 
     def _settle(self, job: _Job) -> None:
         job.progress.settle(job.call)
         with suppress(StoreError):  # the writer has logged and counted its failure; the reply has long left
             self._accept(job.call, job.progress)
+
+
+async def _run(plan: StagePlan, exchange: Exchange, open_context: Callable[[StagePlan], Context]) -> StageResult:
+    return await run_stage(plan, plan.shadow, exchange, open_context(plan), never)
 
 
 def _drop(plan: StagePlan, progress: Progress) -> None:

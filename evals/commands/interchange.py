@@ -10,15 +10,18 @@ from pathlib import Path
 from evals.commands.arguments import add_common, find_run, runs_dir
 from evals.commands.output import Output, Subparsers
 from evals.exits import Exit
-from evals.folder import RunFolder, make_run_id, write_file
+from evals.folder import RunFolder, make_run_id, to_lines, write_file
 from evals.interchange.foreign import ForeignLog, ImportOptions
 from evals.interchange.formats import FORMATS, TEXT_FORMATS, to_csv, write_parquet
 from evals.interchange.garak import read_garak
 from evals.interchange.inspect_log import read_inspect
 from evals.interchange.promptfoo import read_promptfoo
 from evals.interchange.store import Imported, Wanted, store_log, write_import_report
+from evals.interchange.traces import to_traces
 from evals.interchange.verdicts import read_verdicts
 from evals.journal import JsonObject
+from evals.options import read_options
+from evals.prepare import load_items
 from evals.report.files import write_report
 from evals.statistics.jsonable import Json, to_json
 from evals.summary import load_run, summarise, write_summary
@@ -193,9 +196,13 @@ def run_export(args: argparse.Namespace, out: Output) -> int:
     if args.excel_safe and args.format != "csv":
         msg = f"--excel-safe is for --format csv, not {args.format}"
         raise ConfigError(msg)
-    text = (
-        to_csv(run, {}, excel_safe=True) if args.excel_safe else TEXT_FORMATS[args.format](run, summarise(folder, run))
-    )
+    if args.format == "bells-trace":
+        items = {item.item_id: item for item in load_items(read_options(run.manifest.options))}
+        text = to_lines(to_traces(run, folder, items))
+    elif args.excel_safe:
+        text = to_csv(run, {}, excel_safe=True)
+    else:
+        text = TEXT_FORMATS[args.format](run, summarise(folder, run))
     if args.out is not None:
         write_file(args.out, text)
         return _written(args.out, out)

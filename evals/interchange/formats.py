@@ -164,7 +164,7 @@ def to_bells(run: Loaded, _: JsonObject) -> str:
     """Return the verdicts of policy and supervisors in the design of BELLS."""
     rows = [verdict for row in _rows(run) for verdict in to_item_verdicts(row)]
     if not rows:
-        msg = "bells-trace: no trial of this run has a severity and a verdict"
+        msg = "bells-verdicts: no trial of this run has a severity and a verdict"
         raise ConfigError(msg)
     return to_lines([row for row in export_rows(rows) if isinstance(row, dict)])
 
@@ -206,8 +206,8 @@ TEXT_FORMATS: Mapping[str, Callable[[Loaded, JsonObject], str]] = {
     "markdown": to_markdown,
     "latex": to_latex,
     "junit": to_junit,
-    "bells-trace": to_bells,
+    "bells-verdicts": to_bells,
     "hf-rows": to_hf_rows,
     "text": to_text,
 }
-FORMATS = (*TEXT_FORMATS, "parquet")
+FORMATS = (*TEXT_FORMATS, "bells-trace", "parquet")

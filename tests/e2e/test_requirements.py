@@ -274,3 +274,15 @@ async def test_a_guard_is_asked_on_the_route_that_is_declared(tmp_path: Path) ->
                 "m": "/v1/chat/completions",
                 "g": "/v1/completions",
             }
+
+
+async def test_every_exchange_has_a_budget_of_its_own_in_the_shadow(tmp_path: Path) -> None:  # G-50
+    async with FakeUpstream() as judges, FakeUpstream() as up:
+        supervisors = {"judge": {"use": "judge", "model": "m", "url": judges.url, "repair": False}}
+        rules = policy({"forced": ["judge"], "mode": "shadow"})
+        parts: dict[str, Any] = {"limits": {"judge_calls_per_request": 1}}
+        async with serving(tree(up.url, tmp_path, supervisors=supervisors, policies=rules, **parts)) as proxy:
+            for _ in range(3):
+                assert (await proxy.chat()).status_code == 200
+            causes = [record["verdicts"][0]["cause"] for record in await proxy.wait_records(3)]
+            assert causes == ["unparsable"] * 3  # what this judge says is no verdict; it was asked each time

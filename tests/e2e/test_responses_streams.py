@@ -418,3 +418,21 @@ async def test_shadow_supervisors_see_the_kinds_of_a_stream(tmp_path: Path) -> N
         await ask(proxy)
         verdicts = (await proxy.wait_records())[0]["verdicts"]
         assert [(row["stage"], row["label"]) for row in verdicts] == [("output", "unsafe")]
+
+
+@pytest.mark.parametrize(("said", "leaves"), [("fine", True), (CANARY, False)])
+async def test_an_item_of_an_unknown_type_leaves_once_it_is_judged(
+    tmp_path: Path, said: str, leaves: bool
+) -> None:  # W-29, G-01
+    item = {"id": "n1", "type": "novelty", "deep": [{"a": said}], "more": [[{"b": "fine"}]]}
+    events: list[dict[str, Any]] = [
+        {"type": "response.output_item.added", "output_index": 0, "item": {"id": "n1", "type": "novelty"}},
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+    ]
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        sent = frames(stream(*events))
+        up.script(Answer(frames=sent, headers=SSE))
+        reply = await ask(proxy)
+        assert reply.status_code == 200
+        assert (reply.content == b"".join(sent)) is leaves
+        assert CANARY not in reply.text

@@ -21,6 +21,7 @@ from supervisors.judge import Judge
 from supervisors.language import Language
 from supervisors.moderation import Moderation
 from supervisors.rules import PatternRule, Rules
+from supervisors.secret import Secret
 from supervisors.self_judge import SelfJudge
 from supervisors.testing import FakeContext, context, exchange
 from supervisors.topics import Topics
@@ -124,7 +125,7 @@ SUPERVISORS: Mapping[str, tuple[Supervisor, str]] = {
     "self_judge": (SelfJudge(), TEXT),
     "self_judge, word": (SelfJudge(style="word"), TEXT),
     "guard": (ModelGuard.model_validate({"card": "llama-guard-3-8b", "url": "http://x/v1"}), TEXT),
-    "moderation": (Moderation(), TEXT),
+    "moderation": (Moderation(api_key=Secret("env:KEY", "k")), TEXT),
 }
 
 
