@@ -92,7 +92,7 @@ def entry_texts(value: object, said: object, path: str = "") -> Iterator[tuple[s
         yield from _rest(entry, path)
     for other in [other for row in others for other in row]:
         inner = as_object(other)
-        yield from _leaves(other, path) if inner is None else _rest(inner, f"{path}/top_logprobs/", nested=True)
+        yield from _leaves(other, path) if inner is None else _rest(inner, f"{path}/top_logprobs", nested=True)
 
 
 def _rest(entry: Mapping[str, object], path: str, *, nested: bool = False) -> Iterator[tuple[str, str]]:

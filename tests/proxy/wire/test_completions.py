@@ -13,6 +13,7 @@ from proxy.wire.adapter import Frames, Head, Notice
 from proxy.wire.completions import COMPLETIONS, TENSORS
 from proxy.wire.errors import RequestError
 from proxy.wire.inputs import TOKENS
+from proxy.wire.segments import escape
 from proxy.wire.sse import Frame, data_frame
 from supervisors.types import Span
 
@@ -39,7 +40,7 @@ def _texts_below(value: Any, path: str) -> list[tuple[str, str]]:
         return [(path, value)] if value else []
     children: list[tuple[Any, Any]] = []
     if isinstance(value, dict):
-        children = [(key.replace("~", "~0").replace("/", "~1"), child) for key, child in cast("Any", value).items()]
+        children = [(escape(key), child) for key, child in cast("Any", value).items()]
     elif isinstance(value, list):
         children = [*enumerate(value)]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] # JSON
     return [leaf for key, child in children for leaf in _texts_below(child, f"{path}/{key}")]
