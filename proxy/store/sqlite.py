@@ -9,7 +9,7 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Sequence, Set
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -117,13 +117,14 @@ class SqliteSink:
         Raises:
             StoreError: disk full, read-only, locked, damaged; the chain stands where it stood.
         """
+        ids = {record.id for record in batch}
         with _translated():
             try:
-                return self._append(batch)
+                return self._append(batch, ids)
             except sqlite3.IntegrityError:
-                return self._append(self._without_repeated(batch))
+                return self._append(self._without_repeated(batch), ids)
 
-    def _append(self, batch: Sequence[Record]) -> Sequence[Record]:
+    def _append(self, batch: Sequence[Record], ids: Set[str]) -> Sequence[Record]:
         with self._transaction():
             head = self._stored_head()
             for start in range(0, len(batch), _TOGETHER):
@@ -137,7 +138,7 @@ class SqliteSink:
             self._connection.execute(
                 "UPDATE boots SET seq = ?, hash = ? WHERE boot = ?", (head.seq, head.hash, self._boot)
             )
-            begun = self._write_notes(batch)
+            begun = self._write_notes(ids)
         self._head = head
         self._begun = begun
         self._notes.clear()
@@ -159,11 +160,10 @@ class SqliteSink:
         """Keep a note for the next write."""
         self._notes[begun.id] = begun
 
-    def _write_notes(self, batch: Sequence[Record]) -> set[str]:
+    def _write_notes(self, here: Set[str]) -> set[str]:
         """Write the notes whose record is still to come, delete those whose record has come."""
         if not self._notes and not self._begun:
             return self._begun
-        here = {record.id for record in batch}
         fresh = [(one.id, self._boot, orjson.dumps(one)) for one in self._notes.values() if one.id not in here]
         self._connection.executemany("INSERT OR IGNORE INTO begun VALUES (?, ?, ?)", fresh)
         over = [(one,) for one in self._begun & here]
