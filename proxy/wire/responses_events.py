@@ -219,7 +219,7 @@ class EventReader:
         return base, tuple(segments.found)
 
     def _piece(self, holder: str, value: Mapping[str, Any], base: str, segment: Segment) -> Piece:
-        keys, leaf = _walk(value, segment.path.removesuffix(DATA)[len(base) :])
+        keys, leaf = _walk(value, segment.path.removesuffix(DATA).removesuffix(KEYS)[len(base) :])
         text = leaf if segment.kind == "media" and isinstance(leaf, str) else segment.text
         at: tuple[str | int, ...] = (holder, *keys) if leaf == text else ()
         return self._repeat(segment.path, segment.kind, text, at)
