@@ -36,9 +36,10 @@ class Outcome(StrEnum):
     ELSEWHERE = "elsewhere"
     SILENT = "silent"
     LEAKED = "leaked"
+    BROKEN = "broken"
 
 
-FAILING: Final = frozenset({Outcome.SILENT, Outcome.LEAKED})
+FAILING: Final = frozenset({Outcome.SILENT, Outcome.LEAKED, Outcome.BROKEN})
 MEANINGS: Final[Mapping[Outcome, str]] = {
     Outcome.CAUGHT: "found, and blocked or redacted",
     Outcome.FLAGGED: "found and recorded; the policy lets it pass",
@@ -48,6 +49,7 @@ MEANINGS: Final[Mapping[Outcome, str]] = {
     Outcome.ELSEWHERE: "this supervisor does not look there, another one caught it",
     Outcome.SILENT: "passed, and nothing says so",
     Outcome.LEAKED: "found, and yet it reached the other side",
+    Outcome.BROKEN: "the proxy could not read what a server may send: nothing passed, nothing was judged",
 }
 
 

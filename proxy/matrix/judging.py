@@ -71,7 +71,8 @@ def _cells_of(one: Exchanged, record: Mapping[str, Any]) -> list[Cell]:
     found = {name: _outcome(name, one, record) for name in names}
     seen = any(outcome in _SEEN for outcome, _ in found.values())
     opaque = place.kind == "opaque" and record["view"]["opaque"] > 0
-    unseen = Outcome.REFUSED if refused else Outcome.ELSEWHERE if seen else Outcome.OPAQUE if opaque else Outcome.SILENT
+    unseen = Outcome.ELSEWHERE if seen else Outcome.OPAQUE if opaque else Outcome.SILENT
+    unseen = {"client_error": Outcome.REFUSED, "upstream_error": Outcome.BROKEN}.get(record["outcome"], unseen)
     return [
         Cell(name, policies, place, one.delivery, outcome or unseen, cause)
         for name, (outcome, cause) in (found or {NOBODY: (None, None)}).items()

@@ -27,11 +27,12 @@ def test_the_report_counts_the_cells_by_outcome(tmp_path: Path, capsys: pytest.C
     assert main(["matrix", write(tmp_path, TREE), "--route", "/v1/embeddings", "--show", "unknown"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("6 cells")
-    assert [line.split()[:2] for line in lines[1:5]] == [
+    assert [line.split()[:2] for line in lines[1:6]] == [
         ["4", "caught"],
         ["2", "unknown"],
         ["0", "silent"],
         ["0", "leaked"],
+        ["0", "broken"],
     ]
     assert len([line for line in lines if line.startswith("unknown  words  /v1/embeddings")]) == 2
 

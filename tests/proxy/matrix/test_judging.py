@@ -5,13 +5,17 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from proxy.matrix.cells import CANARY, TEXT, Body
+from proxy.matrix.cells import CANARY, TEXT, Body, Outcome, Place
 from proxy.matrix.chat import chat_reply, message_of
 from proxy.matrix.frames import chat_frames, completion_frames, message_frames, response_frames
-from proxy.matrix.judging import reply_holds, sent_holds
+from proxy.matrix.judging import Exchanged, judge_all, reply_holds, sent_holds
+from proxy.matrix.lanes import Lane
 from proxy.matrix.messages import message_reply
+from proxy.matrix.report import has_failed
 from proxy.matrix.responses import message_item, response_reply
+from proxy.matrix.run import Matrix
 from proxy.matrix.texts import ENCODED, HALVES
+from proxy.plan import Planner, Request
 
 SAID: Body = message_of({"content": TEXT})
 CALLED: Body = {"content": None, "tool_calls": [{"id": "c", "type": "function", "function": {"arguments": TEXT}}]}
@@ -43,3 +47,15 @@ def test_what_was_sent_is_seen_whole_in_halves_and_encoded() -> None:
     assert sent_holds([orjson.dumps({"a": {"b": list(HALVES)}})])
     assert sent_holds([orjson.dumps({"a": f"data:;base64,{ENCODED}"})])
     assert not sent_holds([orjson.dumps({"a": HALVES[0]}), b"{}"])
+
+
+def test_an_exchange_that_broke_is_a_cell_of_its_own_and_a_failure() -> None:
+    place = Place("/v1/chat/completions", "output", "assistant", "last", "text", "string", {}, None, 0)
+    plan = Planner({}, {}).plan(Request("m", None, place.route))
+    sent = Exchanged(Lane(place.route, "m", None, plan, False), place, "stream", "r-1", 502, False, False)
+    skipped = {"supervisor": "words", "stage": "output", "choice": None, "label": "unknown", "cause": "skipped"}
+    record = {"prescribed": {"output": ["words"]}, "verdicts": [skipped], "decisions": [], "view": {"opaque": 0}}
+    for ended, outcome in (("upstream_error", Outcome.BROKEN), ("answered", Outcome.SILENT)):
+        (cell,) = judge_all([sent], {"r-1": {**record, "outcome": ended}}).cells
+        assert cell.outcome is outcome
+        assert has_failed(Matrix([cell], [], [], []))
