@@ -182,17 +182,12 @@ def _names(value: Json) -> list[str]:
 
 
 def _shadow_shows(line: JsonObject, record: JsonObject) -> bool:
-    """Say whether the decision in the response's header is stricter than what the enforced decisions say."""
+    """Say whether a response header tells more than the enforced decisions and verdicts do."""
     headers = as_object(line.get("headers"))
-    shown = headers.get("x-guardrail-decision")
-    if shown is None:
-        return False
     enforced = {str(row.get("action")) for row in objects(record.get("decisions")) if row.get("mode") == "enforce"}
-    verdict = str(headers.get("x-guardrail-verdict", ""))
-    shadow_only = "unsafe" not in {
-        str(v.get("label")) for v in objects(record.get("verdicts")) if v.get("mode") == "enforce"
-    }
-    return (shown != "pass" and shown not in enforced) or (verdict == "unsafe" and shadow_only)
+    labels = {str(v.get("label")) for v in objects(record.get("verdicts")) if v.get("mode") == "enforce"}
+    acts = headers.get("x-guardrail-decision") not in (None, "pass", *enforced)
+    return acts or (headers.get("x-guardrail-verdict") == "unsafe" and "unsafe" not in labels)
 
 
 def _unused(run: Loaded, records: Mapping[str, JsonObject]) -> list[str]:

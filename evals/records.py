@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evals.journal import JsonObject, parse_object
+from proxy.rows import complete
 from proxy.store.audit import open_audit
 from proxy.verify import Verification
 from supervisors.errors import StoreError
@@ -19,7 +20,7 @@ class Stored:
 
     Args:
         id: of the record.
-        body: as stored, without its content.
+        body: as stored, without its content; what the journal leaves out because it is usual is filled in.
         mode: content mode it was kept in, None when nothing of its text was kept or it has expired.
         content: what was kept of its text, None without.
     """
@@ -34,13 +35,13 @@ def read_records(path: Path) -> Iterator[Stored]:
     """Yield the records of a journal in the order they were written.
 
     Raises:
-        StoreError: it is missing, no journal, or a record is not JSON.
+        StoreError: it is missing, no journal, or a record is damaged.
     """
     with open_audit(path) as audit:
         for row in audit.rows():
-            body = parse_object(row.body) if isinstance(row.body, bytes) else None
+            body = _body(row.body)
             if body is None:
-                msg = f"{path}: record {row.id} is not JSON; `guardrail-proxy verify` shows more"
+                msg = f"{path}: record {row.id} is damaged; `guardrail-proxy verify` shows more"
                 raise StoreError(msg)
             yield Stored(
                 id=str(row.id),
@@ -48,6 +49,15 @@ def read_records(path: Path) -> Iterator[Stored]:
                 mode=row.mode if isinstance(row.mode, str) else None,
                 content=_content(row.content),
             )
+
+
+def _body(raw: object) -> JsonObject | None:
+    """Return a record with what is usual filled in, None when it is damaged."""
+    stored = parse_object(raw) if isinstance(raw, bytes) else None
+    try:
+        return None if stored is None else complete(stored)
+    except (KeyError, TypeError):
+        return None
 
 
 def _content(raw: object) -> JsonObject | None:
