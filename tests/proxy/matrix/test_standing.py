@@ -25,7 +25,7 @@ supervisors:
     members:
       words: {use: rules, keywords: [red]}
       judge: {use: judge, model: m, url: "https://judge.example/v1", vendor: other}
-      service: {use: moderation}
+      service: {use: moderation, url: "https://service.example/v1"}
   steps:
     use: cascade
     steps:
