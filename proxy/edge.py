@@ -16,6 +16,7 @@ class EdgeProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Begin to serve one connection."""
+        self._wire = transport
         joiner = HeadJoiner(transport, asyncio.get_running_loop())
         super().connection_made(cast("asyncio.Transport", joiner))
 
@@ -24,7 +25,7 @@ class EdgeProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         cycle = cast("RequestResponseCycle | None", self.cycle)  # none yet, whatever its annotation says
         if cycle is not None and cycle.scope is self.scope:
-            self.scope["extensions"] = cast("Any", {DIRECT: Direct(cycle)})  # ours, not one of ASGI
+            self.scope["extensions"] = cast("Any", {DIRECT: Direct(cycle, self._wire)})  # ours, not one of ASGI
 
 
 DIRECT: Final = "guardrail.direct"
@@ -38,12 +39,14 @@ class Direct:
 
     Args:
         cycle: uvicorn's state of the request.
+        wire: takes whole answers at once, where a `HeadJoiner` would wait for what follows a head.
     """
 
-    __slots__ = ("_cycle",)
+    __slots__ = ("_cycle", "_wire")
 
-    def __init__(self, cycle: RequestResponseCycle) -> None:
+    def __init__(self, cycle: RequestResponseCycle, wire: asyncio.Transport) -> None:
         self._cycle = cycle
+        self._wire = wire
 
     def take_body(self) -> bytes | None:
         """Return the whole body if all of it is here, None if the caller has to wait for it (or for nothing)."""
@@ -72,7 +75,7 @@ class Direct:
         head = self._head(status, headers, len(body))
         cycle.response_started = True
         cycle.waiting_for_100_continue = False
-        cycle.transport.write(head + body)
+        self._wire.write(head + body)
         cycle.response_complete = True
         cycle.message_event.set()
         if not cycle.keep_alive:
@@ -118,6 +121,10 @@ class HeadJoiner:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
+
+    def is_closing(self) -> bool:
+        """Say whether the connection is closed or about to be."""
+        return self._transport.is_closing()
 
     def write(self, data: bytes) -> None:
         """Send bytes; keep the head of an answer until the next ones."""

@@ -97,15 +97,25 @@ def to_row(record: Record) -> dict[str, Any]:
         "usage": record.usage,
         "overhead_s": round(record.overhead_s, 6),
     }
-    seldom = {
-        "task": record.task,
-        "key_id": record.key_id,
-        "tightened": list(record.tightened),
-        "holdback_s": round(record.holdback_s, 6),
-        "coherence": record.coherence,
-        "content": record.content,
-    }
-    return row | _short(seldom, RECORD)
+    return row | _seldom(record)
+
+
+def _seldom(record: Record) -> dict[str, Any]:
+    """Return what only some records say."""
+    row: dict[str, Any] = {}
+    if record.task is not None:
+        row["task"] = record.task
+    if record.key_id is not None:
+        row["key_id"] = record.key_id
+    if record.tightened:
+        row["tightened"] = list(record.tightened)
+    if holdback_s := round(record.holdback_s, 6):
+        row["holdback_s"] = holdback_s
+    if record.coherence is not None:
+        row["coherence"] = record.coherence
+    if record.content is not None:
+        row["content"] = record.content
+    return row
 
 
 def complete(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -91,7 +91,7 @@ class Served:
             keep_alive=keep_alive,
             on_response=self.count,
         )
-        self.direct = Direct(self.cycle)
+        self.direct = Direct(self.cycle, self.wire)
 
     def count(self) -> None:
         self.responses += 1
