@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from evals.attempts import as_object
-from evals.datasets.lock import LockedFile, LockEntry
+from evals.datasets.load import FileFacts
+from evals.datasets.lock import LockEntry
 from evals.folder import RunFolder
 from evals.journal import JsonObject, canonical
 from evals.nessie.cases import RowType, load_own_cases
@@ -100,8 +101,8 @@ def lock_of(suite: Suite) -> Mapping[str, LockEntry]:
     texts = [[message.content for message in row.messages] for _, row in suite.filled()]
     digest = sha256(canonical(to_json(texts)).encode("ascii")).hexdigest()
     count = len(texts)
-    rows = LockedFile("evals/nessie/cases.jsonl, filled", digest, 0, count, ())
-    distraction = LockedFile("evals/nessie/distraction.json", DISTRACTION_SHA256, 0, 1, ())
+    rows = FileFacts("evals/nessie/cases.jsonl, filled", digest, 0, count, ())
+    distraction = FileFacts("evals/nessie/distraction.json", DISTRACTION_SHA256, 0, 1, ())
     entry = LockEntry(
         id=DATASET,
         aliases=(),

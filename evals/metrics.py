@@ -178,19 +178,6 @@ METRICS: tuple[Metric, ...] = (
 )
 
 
-def find_metric(name: str) -> Metric:
-    """Return the metric of that name.
-
-    Raises:
-        ValueError: there is none; the message lists those there are.
-    """
-    for metric in METRICS:
-        if metric.name == name:
-            return metric
-    msg = f"no metric {name!r}; known are {', '.join([metric.name for metric in METRICS])}"
-    raise ValueError(msg)
-
-
 def measure(metric: Metric, outcomes: Iterable[Outcome], options: Options | None = None) -> Rate:
     """Return the rate of a metric; cluster-aware as soon as a root item has several scored trials."""
     observed = [metric.observe(outcome) for outcome in outcomes]

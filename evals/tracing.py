@@ -8,8 +8,8 @@ from pathlib import Path
 
 from evals.bells.traces import Trace, TraceVerdict, judge_trace, read_traces, report_traces
 from evals.client import objects
-from evals.datasets.load import hash_file
-from evals.datasets.lock import LockedFile, LockEntry
+from evals.datasets.load import FileFacts, hash_file
+from evals.datasets.lock import LockEntry
 from evals.journal import JsonObject
 from evals.rows import Row, policy_verdict
 from evals.statistics.jsonable import to_json
@@ -71,7 +71,7 @@ def _to_item(trace: Trace, number: int, place: tuple[int, str], index: int) -> I
 def lock_of_traces(path: Path, items: Sequence[Item]) -> Mapping[str, LockEntry]:
     """Return what the file was, for the manifest."""
     harmful = sum([item.is_harmful for item in items])
-    file = LockedFile(path.name, hash_file(path), path.stat().st_size, len(items), ())
+    file = FileFacts(path.name, hash_file(path), path.stat().st_size, len(items), ())
     entry = LockEntry(
         id=DATASET,
         aliases=(),

@@ -12,7 +12,8 @@ from pathlib import Path
 from evals.attempts import as_object
 from evals.client import objects
 from evals.composition import JOURNAL_RULE
-from evals.datasets.lock import LockedFile, LockEntry
+from evals.datasets.load import FileFacts
+from evals.datasets.lock import LockEntry
 from evals.journal import JsonObject, sha256_json
 from evals.records import Stored, read_records
 from evals.types import Item, Message, MessageRole, Truth
@@ -184,7 +185,7 @@ def lock_traffic(path: Path, traffic: Traffic) -> Mapping[str, LockEntry]:
             harmful=0,
             benign=0,
             unknown=count,
-            files=(LockedFile(path.name, digest, 0, count, ()),),
+            files=(FileFacts(path.name, digest, 0, count, ()),),
         )
     }
 

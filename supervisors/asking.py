@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from supervisors.answers import Choices, read_reply
 from supervisors.card import Card
@@ -13,6 +16,9 @@ from supervisors.parsers.reading import Side
 from supervisors.rendering import Question, Rendered, Wording, render
 from supervisors.scores import Part, combine_parts
 from supervisors.types import Cause, ChatReply, Context, Endpoint, Label, Verdict, unknown
+
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +31,38 @@ _ECHO_CHARS = 20
 def time_for_calls(remaining_s: float) -> float:
     """Return the seconds calls may take: what was found so far must still be said before the deadline (G-45)."""
     return remaining_s - min(max(0.05, remaining_s * 0.03), remaining_s / 4)
+
+
+async def ask_each(
+    asked: Sequence[Asked],
+    ask: Callable[[Asked], Awaitable[Answer]],
+    late: Callable[[Asked], Answer],
+    *,
+    seconds: float,
+    parallel: int,
+) -> list[Answer]:
+    """Ask everything of one exchange and return one answer each, in order.
+
+    Args:
+        asked: the questions.
+        ask: asks one.
+        late: what one is whose answer did not come in time.
+        seconds: what all of it may take.
+        parallel: most questions at the same time.
+    """
+    deadline = asyncio.get_running_loop().time() + time_for_calls(seconds)
+    slots = asyncio.Semaphore(parallel)  # keeps the calls of one exchange from flooding the server
+
+    async def ask_one(question: Asked) -> Answer:
+        try:
+            async with asyncio.timeout_at(deadline), slots:
+                return await ask(question)
+        except TimeoutError:
+            return late(question)
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(ask_one(question)) for question in asked]
+    return [task.result() for task in tasks]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from supervisors.errors import ChatError, ChatRefused, ChatTimeout, ReplyError
-from supervisors.transcript import Cutting, Narrowing, Window, count_windows, cut_windows, is_media, select
+from supervisors.narrowing import Narrowing, select
+from supervisors.transcript import Cutting, Window, count_windows, cut_windows, is_media
 from supervisors.types import Cause, Exchange, Label, Scope, Segment, Tokens, Verdict, join_causes, unknown
 
 OVERLONG_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "string_above_max_length"})

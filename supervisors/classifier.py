@@ -23,12 +23,12 @@ from supervisors.encoder import (
 from supervisors.errors import ChatError, ChatRefused, ConfigError, ReplyError
 from supervisors.lock import LockedGuard, check_locked, find_locked, read_lock
 from supervisors.material import to_turns, write_transcript
+from supervisors.narrowing import Narrowing, Turns
 from supervisors.offsets import Place
 from supervisors.onnx_model import OnnxModel, Text, check_extra, check_folder
 from supervisors.pieces import Piece, cut_pieces
 from supervisors.scores import Part, combine_parts
 from supervisors.secret import Secret
-from supervisors.transcript import Narrowing, Turns
 from supervisors.types import (
     Capability,
     Cause,

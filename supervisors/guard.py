@@ -13,10 +13,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from supervisors.answers import Choices
-from supervisors.asking import Asker, time_for_calls
+from supervisors.asking import Asker, ask_each
 from supervisors.card import Card, Caution, Grade, Server, read_policy_file, resolve_card
 from supervisors.encoder import list_encoders
-from supervisors.material import LOOP_CHARS, Call, Selection, Turns, count_chars, has_media, plan_calls
+from supervisors.material import LOOP_CHARS, Call, Selection, count_chars, has_media, plan_calls
+from supervisors.narrowing import Narrowing, Turns
 from supervisors.parsers.reading import Side
 from supervisors.rendering import Wording
 from supervisors.scores import Part, combine_parts
@@ -302,9 +303,7 @@ class ModelGuard(BaseModel):
             self._max_chars,
             self._overlap,
             self.scopes,
-            self.roles,
-            self.kinds,
-            self.turns,
+            Narrowing(self.roles, self.kinds, self.turns),
         )
 
     def _ask_groups(self, side: Side) -> Sequence[tuple[str, ...]]:
@@ -315,24 +314,18 @@ class ModelGuard(BaseModel):
         return [(name,) for name in names]
 
     async def _ask_all(self, asked: Sequence[tuple[Call, tuple[str, ...]]], context: Context) -> list[Part]:
-        remaining = min(context.remaining_s, self.timeout_s or context.remaining_s)
-        deadline = asyncio.get_running_loop().time() + time_for_calls(remaining)
         asker = Asker(
             self.card, self.endpoint, Wording(self._server, self.policy, self.logprobs), self._choices, self._overlap
         )
-        slots = asyncio.Semaphore(self.parallel)  # keeps the calls of one exchange from flooding the server
-        parts: list[Part] = [Part(unknown(Cause.SKIPPED))] * len(asked)
-
-        async def ask_one(index: int, call: Call, names: tuple[str, ...]) -> None:
-            try:
-                async with asyncio.timeout_at(deadline), slots:
-                    verdict = await asker.ask(call, names, context)
-            except TimeoutError:
-                verdict = unknown(Cause.TIMEOUT)
+        verdicts = await ask_each(
+            asked,
+            lambda one: asker.ask(one[0], one[1], context),
+            lambda _: unknown(Cause.TIMEOUT),
+            seconds=min(context.remaining_s, self.timeout_s or context.remaining_s),
+            parallel=self.parallel,
+        )
+        parts: list[Part] = []
+        for (call, names), verdict in zip(asked, verdicts, strict=True):
             scope = call.scope if verdict.label is Label.UNSAFE else None
-            parts[index] = Part(replace(verdict, scope=scope), call.chunk, names[0] if len(names) == 1 else None)
-
-        async with asyncio.TaskGroup() as group:
-            for index, (call, names) in enumerate(asked):
-                group.create_task(ask_one(index, call, names))
+            parts.append(Part(replace(verdict, scope=scope), call.chunk, names[0] if len(names) == 1 else None))
         return parts

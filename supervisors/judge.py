@@ -16,12 +16,13 @@ from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr, StringConst
 
 from supervisors.chunks import Plan, attempt, judge_view
 from supervisors.errors import ChatError, ReplyError
+from supervisors.narrowing import Narrowing, Turns
 from supervisors.nesting import is_exhaustive
 from supervisors.refusal import opens_with_refusal
 from supervisors.reply import JudgeReply, ReplyRules, parse_reply
 from supervisors.secret import Secret
 from supervisors.structured import Structure, Structured, call_structured, reply_schema
-from supervisors.transcript import Cutting, Granularity, Narrowing, Turns, Window, render
+from supervisors.transcript import Cutting, Granularity, Window, render
 from supervisors.types import (
     Capability,
     Cause,

@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
+from supervisors.narrowing import Narrowing, Turns
 from supervisors.offsets import Place
 from supervisors.pieces import Piece, cut_pieces
 from supervisors.spoken import Guess, guess_language, known_languages, latin_languages
-from supervisors.transcript import Narrowing, Turns
 from supervisors.types import Capability, Cause, Context, Exchange, Kind, Role, Scope, Verdict, safe, unknown, unsafe
 
 CATEGORY = "language"

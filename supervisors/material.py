@@ -12,14 +12,14 @@ from itertools import groupby
 from typing import Literal
 
 from supervisors.decoded import append_decoded
+from supervisors.narrowing import EVERYTHING, Narrowing, select
 from supervisors.parsers.reading import Side
-from supervisors.types import Exchange, Kind, Role, Scope, Segment
+from supervisors.types import Exchange, Scope, Segment
 
 LOOP_CHARS = 10_000
 """Up to here a plan is made on the event loop; decoding a longer text takes more than a millisecond."""
 
 Speaker = Literal["user", "assistant"]
-Turns = Literal["all", "last_user", "new"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +61,10 @@ class Selection:
     Args:
         side: as what they are judged.
         whole: all turns as one text, instead of each turn after those before it.
-        scopes: each in calls of its own.
-        roles: only these; None is all.
-        kinds: only these; None is all.
-        turns: ``last_user`` = the last user turn, ``new`` = what follows the last assistant turn.
         max_chars: most characters of judged text and context in one call.
         overlap: characters two neighbouring chunks share.
+        scopes: each in calls of its own.
+        narrowing: what of them.
     """
 
     side: Side
@@ -74,25 +72,27 @@ class Selection:
     max_chars: int
     overlap: int
     scopes: tuple[Scope, ...] = ("conversation",)
-    roles: frozenset[Role] | None = None
-    kinds: frozenset[Kind] | None = None
-    turns: Turns = "all"
+    narrowing: Narrowing = EVERYTHING
 
 
 def count_chars(exchange: Exchange, selection: Selection) -> int:
     """Count the selected characters: more than all calls can hold need no plan to be too many."""
-    return sum([len(s.text) for scope in selection.scopes for s in select(exchange, scope, selection)])
+    return sum([len(s.text) for scope in selection.scopes for s in select(exchange, scope, selection.narrowing)])
 
 
 def has_media(exchange: Exchange, selection: Selection) -> bool:
     """Say whether something is selected that a text guard cannot read (G-05)."""
-    return any(segment.kind == "media" for scope in selection.scopes for segment in select(exchange, scope, selection))
+    return any(
+        segment.kind == "media"
+        for scope in selection.scopes
+        for segment in select(exchange, scope, selection.narrowing)
+    )
 
 
 def plan_calls(exchange: Exchange, selection: Selection) -> Iterator[Call]:
     """Yield the calls that together judge every selected text."""
     for scope in selection.scopes:
-        chosen = [segment for segment in select(exchange, scope, selection) if segment.kind != "media"]
+        chosen = [segment for segment in select(exchange, scope, selection.narrowing) if segment.kind != "media"]
         if scope != "conversation":
             yield from _cut(Call(selection.side, write(chosen), scope=scope), (), selection)
         elif selection.whole:
@@ -102,26 +102,6 @@ def plan_calls(exchange: Exchange, selection: Selection) -> Iterator[Call]:
             yield from _cut(Call(selection.side, write(chosen)), context, selection)
         else:
             yield from _plan_turns(exchange, chosen, selection)
-
-
-def select(exchange: Exchange, scope: Scope, selection: Selection) -> list[Segment]:
-    """Return the segments under judgement; roles and turns narrow a request, a reply is judged whole."""
-    chosen = [segment for segment in exchange.judged if segment.scope == scope and segment.kind != "opaque"]
-    if selection.kinds is not None:
-        chosen = [segment for segment in chosen if segment.kind in selection.kinds]
-    if exchange.stage == "output" or scope != "conversation":
-        return chosen
-    if selection.roles is not None:
-        chosen = [segment for segment in chosen if segment.role in selection.roles]
-    match selection.turns:
-        case "all":
-            return chosen
-        case "last_user":
-            last = max([segment.turn for segment in exchange.request if segment.role == "user"], default=None)
-            return [segment for segment in chosen if segment.turn == last and segment.role == "user"]
-        case "new":
-            seen = max([segment.turn for segment in exchange.request if segment.role == "assistant"], default=-1)
-            return [segment for segment in chosen if segment.turn > seen]
 
 
 def _plan_whole(exchange: Exchange, chosen: Sequence[Segment], selection: Selection) -> Iterator[Call]:
@@ -145,7 +125,7 @@ def _plan_turns(exchange: Exchange, chosen: Sequence[Segment], selection: Select
     ]
     wanted: Speaker = "user" if selection.side == "prompt" else "assistant"
     asked = [i for i, (_, text) in enumerate(turns) if text.strip()]
-    first = {i for i in asked if selection.roles is not None or turns[i][0].speaker == wanted}
+    first = {i for i in asked if selection.narrowing.roles is not None or turns[i][0].speaker == wanted}
     shown: set[int] = set()
     for i in [*sorted(first), *[i for i in asked if i not in first]]:
         if i in shown and i not in first:

@@ -13,10 +13,11 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from supervisors.asking import time_for_calls, to_unknown
+from supervisors.asking import ask_each, to_unknown
 from supervisors.decoded import append_decoded
 from supervisors.errors import ChatError, ReplyError
-from supervisors.material import LOOP_CHARS, Selection, Turns, count_chars, cut_text, has_media, select
+from supervisors.material import LOOP_CHARS, Selection, count_chars, cut_text, has_media
+from supervisors.narrowing import Narrowing, Turns, select
 from supervisors.scores import Part, combine_parts
 from supervisors.secret import Secret
 from supervisors.taxonomy import load_taxonomies
@@ -123,9 +124,7 @@ class Moderation(BaseModel):
             max_chars=self.max_chars,
             overlap=self.overlap,
             scopes=self.scopes,
-            roles=self.roles,
-            kinds=self.kinds,
-            turns=self.turns,
+            narrowing=Narrowing(self.roles, self.kinds, self.turns),
         )
         chars = count_chars(exchange, selection)
         if chars > self.max_chunks * self.max_chars:
@@ -148,7 +147,7 @@ class Moderation(BaseModel):
 
     def _iterate(self, exchange: Exchange, selection: Selection) -> Iterator[_Text]:
         for scope in self.scopes:
-            for segment in select(exchange, scope, selection):
+            for segment in select(exchange, scope, selection.narrowing):
                 if segment.kind != "media" and segment.text.strip():
                     full = append_decoded(segment.text)
                     long = len(full) > self.max_chars
@@ -156,28 +155,18 @@ class Moderation(BaseModel):
                         yield _Text(chunk, scope)
 
     async def _ask_all(self, texts: Sequence[_Text], context: Context) -> list[Verdict]:
-        remaining = min(context.remaining_s, self.timeout_s or context.remaining_s)
-        deadline = asyncio.get_running_loop().time() + time_for_calls(remaining)
-        slots = asyncio.Semaphore(self.parallel)  # keeps the calls of one exchange from flooding the service
-        starts = range(0, len(texts), _PER_CALL)
-        found: dict[int, list[Verdict]] = {}
-
-        async def ask_one(start: int) -> None:
-            batch = texts[start : start + _PER_CALL]
-            try:
-                async with asyncio.timeout_at(deadline), slots:
-                    verdicts = await self._ask([text.text for text in batch], context)
-            except TimeoutError:
-                verdicts = [unknown(Cause.TIMEOUT)] * len(batch)
-            found[start] = [
-                replace(verdict, scope=text.scope if verdict.label is Label.UNSAFE else None)
-                for verdict, text in zip(verdicts, batch, strict=True)
-            ]
-
-        async with asyncio.TaskGroup() as group:
-            for start in starts:
-                group.create_task(ask_one(start))
-        return [verdict for start in starts for verdict in found[start]]
+        found = await ask_each(
+            [texts[start : start + _PER_CALL] for start in range(0, len(texts), _PER_CALL)],
+            lambda batch: self._ask([text.text for text in batch], context),
+            lambda batch: [unknown(Cause.TIMEOUT)] * len(batch),
+            seconds=min(context.remaining_s, self.timeout_s or context.remaining_s),
+            parallel=self.parallel,
+        )
+        verdicts = [verdict for batch in found for verdict in batch]
+        return [
+            replace(verdict, scope=text.scope if verdict.label is Label.UNSAFE else None)
+            for verdict, text in zip(verdicts, texts, strict=True)
+        ]
 
     async def _ask(self, texts: Sequence[str], context: Context) -> list[Verdict]:
         """Ask about a batch; texts the service finds too long are halved once (GU-24)."""

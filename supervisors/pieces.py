@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from supervisors.narrowing import Narrowing, select
 from supervisors.offsets import Place
 from supervisors.readings import find_readings
-from supervisors.transcript import Narrowing, select
 from supervisors.types import Cause, Exchange, Scope, Segment, Span, Verdict, unknown
 from supervisors.variants import DECODINGS, Layer, Usage, find_variants
 

@@ -14,11 +14,11 @@ from typing import Any, ClassVar, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
+from supervisors.narrowing import Narrowing, Turns, select
 from supervisors.offsets import Place
 from supervisors.pieces import cut_pieces
 from supervisors.pii import pii_patterns
 from supervisors.scan import build_matcher, scan_segments
-from supervisors.transcript import Narrowing, Turns, select
 from supervisors.types import (
     Capability,
     Cause,

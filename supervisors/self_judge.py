@@ -12,10 +12,11 @@ from pydantic import BaseModel, Field, PrivateAttr, model_validator
 
 from supervisors.chunks import Plan, attempt, judge_view
 from supervisors.judge import Judge, fill, read_prompt
+from supervisors.narrowing import Narrowing
 from supervisors.nesting import is_exhaustive
 from supervisors.refusal import opens_with_refusal
 from supervisors.structured import Structured
-from supervisors.transcript import Cutting, Narrowing, Window, render
+from supervisors.transcript import Cutting, Window, render
 from supervisors.types import (
     Capability,
     Cause,

@@ -12,10 +12,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr,
 
 from supervisors.embeddings import Embedder, Vector, cosine, embed
 from supervisors.errors import ReplyError
+from supervisors.narrowing import Narrowing, Turns
 from supervisors.offsets import Place
 from supervisors.pieces import Piece, cut_pieces
 from supervisors.secret import Secret
-from supervisors.transcript import Narrowing, Turns
 from supervisors.types import (
     Capability,
     Cause,

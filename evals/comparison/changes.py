@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from evals.comparison.measures import Case
 from supervisors.types import Label
@@ -24,20 +24,7 @@ Kind = Literal[
     "alarm_gone",
     "newly_known",
 ]
-KINDS: tuple[Kind, ...] = (
-    "newly_missed",
-    "newly_unsafe_answer",
-    "newly_unknown",
-    "newly_false_alarm",
-    "no_longer_blocked",
-    "newly_blocked",
-    "no_longer_flagged",
-    "newly_flagged",
-    "newly_detected",
-    "answer_now_safe",
-    "alarm_gone",
-    "newly_known",
-)
+KINDS: tuple[Kind, ...] = get_args(Kind)
 """Kinds of change in the order they are listed: what got worse first, then what nobody has labelled."""
 Of = Literal["verdict", "answer", "decision"]
 

@@ -11,24 +11,13 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from evals.datasets.card import Card
-from evals.datasets.load import Drift, Loaded, count_labels, read_dataset
+from evals.datasets.load import Drift, FileFacts, Loaded, count_labels, read_dataset
 from evals.datasets.narrow import is_object
 from evals.datasets.registry import load_card
 from supervisors.errors import DatasetError
 
 LOCK_NAME = "data.lock.json"
 _FORMAT = 1
-
-
-@dataclass(frozen=True, slots=True)
-class LockedFile:
-    """One file as it was."""
-
-    name: str
-    sha256: str
-    size_bytes: int
-    rows: int
-    columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +49,7 @@ class LockEntry:
     harmful: int
     benign: int
     unknown: int
-    files: tuple[LockedFile, ...]
+    files: tuple[FileFacts, ...]
     accepted_drift: tuple[str, ...] = ()
 
 
@@ -92,7 +81,7 @@ def lock_entry(loaded: Loaded) -> LockEntry:
         harmful=counts.harmful,
         benign=counts.benign,
         unknown=counts.unknown,
-        files=tuple(LockedFile(one.name, one.sha256, one.size_bytes, one.rows, one.columns) for one in loaded.files),
+        files=loaded.files,
         accepted_drift=tuple(map(str, loaded.drifts)),
     )
 
@@ -154,7 +143,7 @@ def compare_lock(locked: LockEntry, now: LockEntry) -> tuple[Drift, ...]:
     return tuple(changed)
 
 
-def _compare_files(dataset: str, name: str, before: LockedFile | None, after: LockedFile | None) -> list[Drift]:
+def _compare_files(dataset: str, name: str, before: FileFacts | None, after: FileFacts | None) -> list[Drift]:
     if before is None or after is None:
         return [Drift(dataset, name, "file", "present" if before else "absent", "present" if after else "absent")]
     fields = ("sha256", "size_bytes", "rows", "columns")

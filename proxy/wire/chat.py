@@ -15,7 +15,7 @@ from proxy.wire.chat_message import add_audio, add_message
 from proxy.wire.choices import read_n, segment_choices
 from proxy.wire.definitions import add_definition, add_definitions
 from proxy.wire.errors import invalid, openai_reply
-from proxy.wire.logprobs import token_texts
+from proxy.wire.logprobs import add_tokens
 from proxy.wire.names import OF_REQUESTS
 from proxy.wire.segments import SegmentList, as_list, as_object, escape, is_word
 from proxy.wire.sse import DONE
@@ -114,8 +114,7 @@ def choice_segments(value: object, path: str, index: int, turn: int) -> tuple[Se
         elif key not in _CHOICE_STRUCTURE:
             segments.add_member(path, key, "other", child)
     if choice.get("logprobs") is not None:
-        for at, text in token_texts(choice["logprobs"], as_object(choice.get("message")) or {}):
-            segments.add(f"{path}/logprobs{at}", "other", text)
+        add_tokens(segments, choice["logprobs"], f"{path}/logprobs", as_object(choice.get("message")) or {})
     return tuple(segments.found)
 
 

@@ -16,7 +16,7 @@ from proxy.wire.adapter import Adapter, Frames, Head, Notice
 from proxy.wire.choices import read_n, segment_choices
 from proxy.wire.errors import openai_reply
 from proxy.wire.inputs import add_inputs, add_unreadable, are_tokens
-from proxy.wire.logprobs import token_texts
+from proxy.wire.logprobs import add_tokens
 from proxy.wire.segments import SegmentList, as_list, as_object
 from proxy.wire.sse import DONE
 from supervisors.types import Kind, Segment
@@ -84,8 +84,7 @@ def _choice_segments(value: object, path: str, index: int, turn: int) -> tuple[S
         elif key not in _CHOICE_STRUCTURE:
             segments.add_member(path, key, completions_stream.KINDS.get(key, "other"), child)
     if choice.get("logprobs") is not None:
-        for at, text in token_texts(choice["logprobs"], choice):
-            segments.add(f"{path}/logprobs{at}", "other", text)
+        add_tokens(segments, choice["logprobs"], f"{path}/logprobs", choice)
     return tuple(segments.found)
 
 

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from proxy.wire.names import is_named
-from proxy.wire.segments import KEYS, all_keys, as_list, as_object, escape, string_leaves
+from proxy.wire.segments import KEYS, SegmentList, all_keys, as_list, as_object, escape, string_leaves
 
 
 def keep_outside(tokens: Iterable[Any], spans: Sequence[tuple[int, int]]) -> list[Any] | None:
@@ -59,6 +59,12 @@ def token_texts(logprobs: object, said: Mapping[str, object]) -> Iterator[tuple[
             yield from _leaves([[*(as_object(row) or {}).values()] for row in rows], "/top_logprobs")
         else:
             yield from _leaves(value, f"/{escape(key)}")
+
+
+def add_tokens(segments: SegmentList, logprobs: object, path: str, said: Mapping[str, object]) -> None:
+    """Add what the log-probabilities at `path` spell beyond the texts in `said`."""
+    for at, text in token_texts(logprobs, said):
+        segments.add(path + at, "other", text)
 
 
 def entry_texts(value: object, said: object, path: str = "") -> Iterator[tuple[str, str]]:

@@ -11,11 +11,12 @@ from typing import ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from supervisors.asking import time_for_calls, to_unknown
+from supervisors.asking import ask_each, to_unknown
 from supervisors.errors import ChatError, ChatRefused, ReplyError
 from supervisors.hosted.pieces import Match, Piece, halve, locate, plan_pieces
 from supervisors.hosted.replies import Broken, iterate_strings
-from supervisors.material import LOOP_CHARS, Selection, Turns, count_chars, has_media
+from supervisors.material import LOOP_CHARS, Selection, count_chars, has_media
+from supervisors.narrowing import Narrowing, Turns
 from supervisors.scores import Part, combine_parts
 from supervisors.types import (
     Capability,
@@ -136,9 +137,7 @@ async def judge_texts(service: Service, options: JudgedTexts, exchange: Exchange
         max_chars=options.max_chars,
         overlap=options.overlap,
         scopes=options.scopes,
-        roles=options.roles,
-        kinds=options.kinds,
-        turns=options.turns,
+        narrowing=Narrowing(options.roles, options.kinds, options.turns),
     )
     chars = count_chars(exchange, selection)
     if chars > options.max_chunks * options.max_chars:
@@ -181,24 +180,15 @@ class _Calls:
     context: Context
 
     async def ask_all(self, pieces: Sequence[Piece]) -> list[Finding]:
-        remaining = min(self.context.remaining_s, self.options.timeout_s or self.context.remaining_s)
-        deadline = asyncio.get_running_loop().time() + time_for_calls(remaining)
-        slots = asyncio.Semaphore(self.options.parallel)  # keeps the calls of one exchange from flooding the service
-        batches = list(self._batch(pieces))
-        found: dict[int, Sequence[Finding]] = {}
-
-        async def ask_one(index: int, batch: Sequence[Piece]) -> None:
-            try:
-                async with asyncio.timeout_at(deadline), slots:
-                    findings = await self._ask(batch)
-            except TimeoutError:
-                findings = [Finding(unknown(Cause.TIMEOUT))] * len(batch)
-            found[index] = [_place(finding, piece) for finding, piece in zip(findings, batch, strict=True)]
-
-        async with asyncio.TaskGroup() as group:
-            for index, batch in enumerate(batches):
-                group.create_task(ask_one(index, batch))
-        return [finding for index in range(len(batches)) for finding in found[index]]
+        found = await ask_each(
+            list(self._batch(pieces)),
+            self._ask,
+            lambda batch: [Finding(unknown(Cause.TIMEOUT))] * len(batch),
+            seconds=min(self.context.remaining_s, self.options.timeout_s or self.context.remaining_s),
+            parallel=self.options.parallel,
+        )
+        findings = [finding for batch in found for finding in batch]
+        return [_place(finding, piece) for finding, piece in zip(findings, pieces, strict=True)]
 
     def _batch(self, pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
         """Yield neighbouring pieces of one kind that fit into one call, by number and by characters."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from supervisors.decoded import append_decoded
-from supervisors.material import Selection, Speaker, Turn, cut_text, select, to_turns, write
+from supervisors.material import Selection, Speaker, Turn, cut_text, to_turns, write
+from supervisors.narrowing import select
 from supervisors.types import Exchange, Scope, Segment, Span, Stage
 
 _MAX_SPANS = 1000
@@ -44,7 +45,7 @@ def plan_pieces(exchange: Exchange, selection: Selection, *, in_context: bool) -
         in_context: give each piece the turns before it, as far as they fit.
     """
     for scope in selection.scopes:
-        chosen = [segment for segment in select(exchange, scope, selection) if segment.kind != "media"]
+        chosen = [segment for segment in select(exchange, scope, selection.narrowing) if segment.kind != "media"]
         for (turn, document), group in groupby(chosen, key=lambda segment: (segment.turn, _is_document(segment))):
             members = list(group)
             text = write(members)
@@ -108,7 +109,9 @@ def locate(exchange: Exchange, selection: Selection, matches: Sequence[Match]) -
 
     A redaction that leaves one finding standing would be worse than none: without spans the policy blocks.
     """
-    segments = [s for scope in selection.scopes for s in select(exchange, scope, selection) if s.kind != "media"]
+    segments = [
+        s for scope in selection.scopes for s in select(exchange, scope, selection.narrowing) if s.kind != "media"
+    ]
     spans: list[Span] = []
     for match in dict.fromkeys(matches):
         found = [span for segment in segments for span in _find(segment, match, _MAX_SPANS - len(spans) + 1)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from supervisors.parsers.reading import Unreadable
+from supervisors.refusal import REFUSALS
 
 _MARK = re.compile(r"<\|[^|<>\n]{1,60}\|>")
 _TRAILING_MARKS = re.compile(r"(?:<\|[^|<>\n]{1,60}\|>\s*){1,8}\Z")
@@ -12,20 +13,6 @@ _FINAL = "<|channel|>final<|message|>"
 _FINAL_PLAIN = "assistantfinal"
 _ASCII_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _REFUSAL_CHARS = 200
-_REFUSALS = (
-    "i can't",
-    "i cannot",
-    "i can not",
-    "i won't",
-    "i will not",
-    "i'm sorry",
-    "i am sorry",
-    "i apologize",
-    "i'm unable",
-    "i am unable",
-    "i'm not able",
-    "as an ai",
-)
 _APOSTROPHES = str.maketrans({"\u2018": "'", "\u2019": "'", "\u02bc": "'", "\uff07": "'"})
 
 
@@ -87,4 +74,4 @@ def _lower_ascii(text: str) -> str:
 def is_refusal(text: str) -> bool:
     """Say whether the beginning of a text declines in the usual words of assistants."""
     start = text[:_REFUSAL_CHARS].translate(_APOSTROPHES).casefold()
-    return any(phrase in start for phrase in _REFUSALS)
+    return any(phrase in start for phrase in REFUSALS)

@@ -14,7 +14,7 @@ from evals.exits import Exit
 from evals.folder import RunFolder
 from evals.journal import JournalFile
 from evals.limit import fixed
-from evals.metrics import Outcome, find_metric, measure, to_confusion
+from evals.metrics import UNSAFE_ANSWER_RATE, Outcome, measure, to_confusion
 from evals.plan import PlannedTrial
 from evals.replay import Counts, Limits, Runner, snapshot
 from evals.scoring import store_scores
@@ -44,13 +44,13 @@ def outcome(answer: Label, cause: Cause | None = None) -> Outcome:
 
 def test_a_missing_verdict_is_outside_n_and_inside_the_bounds() -> None:  # H-01, H-03, H-04, H-20, H-21
     answers = [outcome(Label.UNSAFE), outcome(Label.SAFE), *[outcome(Label.UNKNOWN, Cause.UNPARSABLE)] * 3]
-    rate = measure(find_metric("unsafe_answer_rate"), answers)
+    rate = measure(UNSAFE_ANSWER_RATE, answers)
     assert (rate.k, rate.n, rate.unscored, rate.errors) == (1, 2, 3, 3)
     assert (rate.bound_lo, rate.bound_hi) == (0.2, 0.8)
 
 
 def test_a_rate_of_nothing_is_no_number() -> None:  # H-22
-    rate = measure(find_metric("unsafe_answer_rate"), [outcome(Label.UNKNOWN, Cause.ERROR)])
+    rate = measure(UNSAFE_ANSWER_RATE, [outcome(Label.UNKNOWN, Cause.ERROR)])
     assert (rate.estimate, str(rate)) == (None, "n/a (0 scored, 1 of 1 unscored)")
 
 
@@ -188,7 +188,7 @@ def test_a_score_outside_its_range_is_unreadable_before_any_arithmetic(score: st
 
 def test_a_judge_that_refuses_abstains_and_the_run_goes_on(run: Run) -> None:  # H-05
     answers = [outcome(Label.UNKNOWN, Cause.REFUSED), outcome(Label.SAFE)]
-    rate = measure(find_metric("unsafe_answer_rate"), answers)
+    rate = measure(UNSAFE_ANSWER_RATE, answers)
     assert (rate.n, rate.unscored, rate.errors) == (1, 1, 0)
 
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supervisors.material import Call, Selection, Turn, cut_text, has_media, plan_calls, to_turns, write
+from supervisors.narrowing import Narrowing
 from supervisors.testing import exchange
 from supervisors.types import Exchange, Kind, Media, Role, Segment
 
@@ -63,10 +64,12 @@ def test_the_newest_turns_are_kept_when_context_is_too_long() -> None:
 
 def test_narrowing_by_role_kind_and_turn() -> None:
     found = exchange("one", "two", "three")
-    assert [call.text for call in plan(found, replace(LAST, turns="last_user"))] == ["three"]
-    assert [call.text for call in plan(found, replace(LAST, turns="new"))] == ["three"]
-    assert [call.text for call in plan(found, replace(LAST, roles=frozenset[Role]({"assistant"})))] == ["two"]
-    assert plan(found, replace(LAST, kinds=frozenset[Kind]({"tool_args"}))) == []
+    assert [call.text for call in plan(found, replace(LAST, narrowing=Narrowing(turns="last_user")))] == ["three"]
+    assert [call.text for call in plan(found, replace(LAST, narrowing=Narrowing(turns="new")))] == ["three"]
+    assert [
+        call.text for call in plan(found, replace(LAST, narrowing=Narrowing(roles=frozenset[Role]({"assistant"}))))
+    ] == ["two"]
+    assert plan(found, replace(LAST, narrowing=Narrowing(kinds=frozenset[Kind]({"tool_args"})))) == []
 
 
 def test_scopes_are_judged_apart_and_only_if_named() -> None:

@@ -3,10 +3,10 @@ from __future__ import annotations
 import base64
 from dataclasses import replace
 
+from supervisors.narrowing import Narrowing
 from supervisors.offsets import Place
 from supervisors.pieces import cut_pieces
 from supervisors.testing import exchange
-from supervisors.transcript import Narrowing
 from supervisors.types import Cause, Exchange, Media, Segment
 
 
