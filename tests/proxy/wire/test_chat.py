@@ -151,9 +151,10 @@ def pointer(at: Path) -> str:
 
 
 def is_allowed(at: Path, top: set[str], segments: Iterable[Segment]) -> bool:
-    """Say whether text there may be in no segment: its field is on the list, or it is the data of a media segment."""
-    media = {segment.path for segment in segments if segment.media is not None}
-    return at[0] in top or bool(set(at[1:]) & ALLOWED_ANYWHERE) or pointer(at) in media
+    """Say whether text there may be in no segment: its field is on the list, or it is media, or sound told in words."""
+    paths = {segment.path for segment in segments if segment.media is not None or segment.kind == "transcript"}
+    told = at[-2:] == ("audio", "data") and pointer((*at[:-1], "transcript")) in paths  # W-12
+    return at[0] in top or bool(set(at[1:]) & ALLOWED_ANYWHERE) or pointer(at) in paths or told
 
 
 @settings(max_examples=200, deadline=None, phases=QUICK)
