@@ -140,10 +140,12 @@ def end_of_words(text: str, start: int) -> int:
         text: the text so far.
         start: where the part not yet judged begins; without white space after it the whole text is taken.
     """
-    for position in range(len(text) - 1, max(start, len(text) - _WORD_CHARS) - 1, -1):
-        if text[position].isspace():
-            return position
-    return len(text)
+    tail = text[max(start, len(text) - _WORD_CHARS) :]
+    if tail[-1:].isspace():
+        return len(text) - 1
+    words = tail.rsplit(None, 1)
+    last = words[-1] if words else ""
+    return len(text) - len(last) - 1 if len(last) < len(tail) else len(text)
 
 
 def has_sentence(text: str, start: int) -> bool:

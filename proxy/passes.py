@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal
 
 from proxy.plan import StagePlan
 from supervisors.ask import stream_capability
+from supervisors.light import light_dataclass
 from supervisors.types import Cause, Label, Segment, Span, Supervisor, Verdict
 
 Group = Literal["window", "growth", "final"]
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Pass:
     """One question to put to a group of supervisors.
 

@@ -18,6 +18,7 @@ from proxy.policy import Reason, judge_verdict
 from proxy.readings import Readings, mask_held
 from proxy.redact import Mark, RedactionImpossible, marks_at, merge_spans
 from proxy.wire.adapter import Chunk, Frames, Piece
+from supervisors.light import light_dataclass
 from supervisors.types import Assessment, Cause, Label, Segment, Span, Supervisor, Verdict, unknown
 
 _SENTENCE_CHARS: Final = 1000
@@ -25,7 +26,7 @@ _OVERLAP_CHARS: Final = 256
 _SAFE, _SKIPPED = Label.SAFE, Cause.SKIPPED
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class _Held:
     chunk: Chunk
     ends: tuple[int, ...]

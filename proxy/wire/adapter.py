@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from proxy.wire.errors import ErrorReply, RequestError
 from proxy.wire.sse import Frame
+from supervisors.light import light_dataclass
 from supervisors.types import Kind, Segment, Span
 
 EMBEDDINGS_ROUTE: Final = "/v1/embeddings"
@@ -19,7 +20,7 @@ INPUT_ONLY: Final = frozenset({EMBEDDINGS_ROUTE, MODERATIONS_ROUTE})
 """Routes without an output stage: never streamed, and a blocked input is always an error."""
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Piece:
     """Text that one frame adds to one field of one choice.
 
@@ -42,7 +43,7 @@ class Piece:
     alone: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Chunk:
     """One frame's share of one choice.
 
