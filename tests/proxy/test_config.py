@@ -95,11 +95,11 @@ def test_a_file_that_is_no_config_is_refused_with_its_place(text: str, said: str
         ({"policies": {"p": {"input": {"scopes": {"all": {}}}}}}, "policies.p.input.scopes.all"),
         (
             {"supervisors": {"s": {}}},
-            "supervisors.s: unknown supervisor kind None; installed are: cascade, guard, judge",
+            "supervisors.s: unknown supervisor kind None; installed are: azure_shields, azure_text",
         ),
         (
             {"supervisors": {"s": {"use": "jugde"}}},
-            "supervisors.s: unknown supervisor kind 'jugde'; installed are: cascade",
+            "supervisors.s: unknown supervisor kind 'jugde'; installed are: azure_shields",
         ),
         ({"supervisors": {"s": 3}}, "supervisors.s: a supervisor is a mapping with the word 'use', not int"),
         ({"supervisors": [1]}, "supervisors: must be a mapping"),

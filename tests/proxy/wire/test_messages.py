@@ -280,7 +280,6 @@ def test_images_are_media() -> None:  # G-05
         ({"messages": [{"role": ["user"], "content": "x"}]}, "messages[0].role"),
         ({"messages": [{"role": "user", "content": None}]}, "messages[0].content"),
         ({"system": 1}, "system"),
-        ({"mcp_servers": [{"url": "http://host.example"}]}, "mcp_servers"),
     ],
 )
 def test_wrong_types_are_refused_with_their_path(fields: dict[str, Any], param: str) -> None:  # wire §2.2, §2.3
