@@ -42,7 +42,10 @@ def _read_text(text: str, name: str) -> object:
         loader.name = name  # what its errors call the file
         found: object = loader.get_single_data()
     except yaml.YAMLError as error:
-        msg = f"not valid YAML: {' '.join(str(error).split()).replace('<unicode string>', name)}"
+        said = " ".join(str(error).split()).replace("<unicode string>", name)
+        mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+        where = f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
+        msg = f"not valid YAML{where}: {said}"
         raise ConfigError(msg) from error
     return found
 

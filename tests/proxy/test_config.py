@@ -38,7 +38,7 @@ def panel(**options: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a: [1", "not valid YAML: while parsing a flow sequence"),
+        ("a: [1", "not valid YAML, line 1, column 6: while parsing a flow sequence"),
         ("a: 1\n b: 2", "line 2, column 3"),
         ("upstreams:\n  a: 1\n  a: 2\n", "the key 'a' occurs twice"),
         ("upstreams:\n  a: 1\n  a: 2\n", "line 3, column 3"),
