@@ -27,6 +27,11 @@ FUNCTION_WORDS = frozenset(
 )
 """Forty common English function words."""
 
+_TELLING = FUNCTION_WORDS - {"or", "be"}
+"""Those that rot13 makes no other one of."""
+_ROTATED = frozenset([codecs.encode(word, "rot13") for word in _TELLING])
+_REVERSED = frozenset([word[::-1] for word in FUNCTION_WORDS])
+
 _WORD = re.compile(r"[a-z]+")
 _WHOLE_WORD = re.compile(r"(?<!\w)[a-z]+(?!\w)")
 _NUMBER = re.compile(r"(?<![^\W_])[0-9$@!.,:-]+(?![^\W_])")
@@ -38,8 +43,10 @@ _ALIKE = "".join(map(re.escape, CONFUSABLES))
 _MARKS = "\u0300-\u036f"
 _STYLES = ("\uff21-\uff3a\uff41-\uff5a", "\U0001d400-\U0001d6a3", "\u24b6-\u24e9", "\U0001f130-\U0001f189")
 """Fullwidth, mathematical, circled and squared letters."""
+_MASK = f"[{_UNSEEN}{_ALIKE}{_MARKS}{''.join(_STYLES)}]"
+_ANY_MASK = re.compile(_MASK)
 _MASKED = re.compile(
-    f"[{_UNSEEN}{_ALIKE}{_MARKS}{''.join(_STYLES)}](?:"  # one class in front: plain text is passed over at full speed
+    f"{_MASK}(?:"  # one class in front: plain text is passed over at full speed
     f"(?<=[A-Za-z][{_UNSEEN}])[{_UNSEEN}]*[A-Za-z]"  # split by what nobody sees
     f"|(?<=[A-Za-z][{_ALIKE}])|(?<=[{_ALIKE}])[A-Za-z]"  # a word of two alphabets
     f"|(?<=[A-Za-z][\u0334-\u0338])|(?<=[{_MARKS}])(?:[{_MARKS}]|[A-Za-z][{_MARKS}])"  # struck through; marks on marks
@@ -65,11 +72,12 @@ def find_readings(layer: Layer) -> Iterator[Reading]:
         yield Reading("norm", normalize(text, fold_case=False))
     if (spaced := join_spaced(text)) != text:
         yield Reading("squash", spaced)
-    if _spells_english(layer.rot13):
+    words = frozenset(_WORD.findall(layer.norm))  # rotated or reversed, they are the words of the whole text so read
+    if len(words & _ROTATED) >= 2:
         rotated = _rotate_lines(layer.text)
-        if reads_like_english(rotated.lower()) or not _spells_english(layer.norm):
+        if reads_like_english(rotated.lower()) or len(words & _TELLING) < 2:
             yield Reading("rot13", rotated)
-    if reads_like_english(layer.reverse):
+    if len(words & _REVERSED) >= MIN_FUNCTION_WORDS:
         yield Reading("reverse", layer.reverse)
     if layer.unleeted != layer.norm and _gains_words(layer):
         yield Reading("leet", layer.unleeted)
@@ -80,7 +88,7 @@ def is_masked(text: str) -> bool:
 
     Words of another script, and letters with accents, are not masked.
     """
-    return _MASKED.search(text) is not None
+    return _ANY_MASK.search("".join(set(text))) is not None and _MASKED.search(text) is not None
 
 
 def join_spaced(text: str) -> str:
@@ -101,11 +109,6 @@ def _rotate_lines(text: str) -> str:
     """Return a text with its lines rotated, without those that are English as they stand."""
     lines = [(line, codecs.encode(line, "rot13")) for line in text.splitlines()]
     return "\n".join([said for line, said in lines if _count(said.lower()) >= _count(line.lower())])
-
-
-def _spells_english(text: str) -> bool:
-    """Say whether a text has two function words that rot13 does not make of one another, as it does "or" and "be"."""
-    return len(FUNCTION_WORDS.intersection(_WORD.findall(text)) - {"or", "be"}) >= 2
 
 
 def _gains_words(layer: Layer) -> bool:
