@@ -188,7 +188,10 @@ def _config_of(card: str, options: Sequence[str]) -> Config:
 
 
 def run_pull(args: argparse.Namespace) -> int:
-    """Pull a guard."""
+    """Pull a guard; the one in the package is there already."""
+    if args.name == EMBEDDED:
+        _say(f"{EMBEDDED} is in the package: nothing to pull")
+        return EXIT_OK
     offline = [name for name in _OFFLINE if (read_variable(name) or "0") not in ("", "0", "false")]
     if offline:
         _complain(f"{offline[0]} is set: nothing is fetched")

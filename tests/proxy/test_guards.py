@@ -108,6 +108,12 @@ def test_try_refuses_what_does_not_go_together(
     assert message in capsys.readouterr().err
 
 
+def test_the_guard_in_the_package_needs_no_pull(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("pull", "embedded") == 0
+    assert "embedded is in the package: nothing to pull" in capsys.readouterr().out
+    assert not (folder / "guards.lock").exists()
+
+
 def test_pull_verify_list_and_remove(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with serve_hub(FakeHub(commit="89b085cd330414d3e7d9dd787870f315957e1e9f")) as hub:
         assert pull(hub) == 0
