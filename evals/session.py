@@ -23,7 +23,7 @@ from evals.replay import Counts, Ending, Runner, snapshot, tick, tokens_of
 from evals.serving import App, serve
 from evals.state import counting_lines, remaining
 from evals.statistics.jsonable import to_json
-from evals.trials import Finished, Sender
+from evals.trials import Finished, Sender, unpaid_supervisors
 from evals.writer import Writer
 from supervisors.errors import ConfigError, StoreError
 from supervisors.transport import HttpClient, TransportLimits
@@ -190,6 +190,7 @@ async def _make(run: _Run, counts: Counts, todo: Sequence[PlannedTrial]) -> Endi
             composition=options.composition,
             sampling=options.sampling,
             price=run.prepared.target.price,
+            unpaid=unpaid_supervisors(run.prepared.guard) if options.proxy is None else frozenset(),
         )
         runner = Runner(sender.send, run.writer, _limiter(run.prepared), options.limits, counts)
         caller.overloaded = runner.overloaded

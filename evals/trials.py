@@ -13,6 +13,8 @@ from evals.plan import PlannedTrial, messages_of
 from evals.statistics.jsonable import Json
 from evals.targets import Price, Sampling
 from evals.types import Item, Message, sha256_text
+from supervisors.ask import is_local
+from supervisors.nesting import walk
 from supervisors.refusal import AnswerKind, behaviour_of
 from supervisors.types import Kind, Segment, Stage
 
@@ -65,6 +67,7 @@ class Sender:
         composition: rule for all items, None takes each item's own.
         sampling: how the model is asked.
         price: of the target, None when unknown.
+        unpaid: supervisors that cost nothing, whatever their verdicts say.
     """
 
     caller: Caller
@@ -74,6 +77,7 @@ class Sender:
     composition: str | None
     sampling: Sampling
     price: Price | None
+    unpaid: frozenset[str] = frozenset()
 
     async def send(self, planned: PlannedTrial) -> Finished:
         """Make one trial; a failing server gives a trial of status error, never an exception."""
@@ -127,7 +131,7 @@ class Sender:
                 texts += [] if behind is None else [behind]
         fields["record_id"] = record.get("id")
         fields["headers"] = {name: answer.headers[name] for name in _HEADERS if name in answer.headers} or None
-        fields["verdicts"] = [verdict_row(row) for row in objects(record.get("verdicts"))]
+        fields["verdicts"] = [verdict_row(row, self.unpaid) for row in objects(record.get("verdicts"))]
         fields["latency"] = _latency(called, answer, record, made)
         fields["cost_usd"] = self._cost(planned, fields)
         return Finished(fields, tuple(texts))
@@ -315,11 +319,19 @@ def gate_fields(made: GateDecision) -> JsonObject:
 _KEPT = ("supervisor", "stage", "label", "cause", "detail", "score", "categories", "transform", "cached", "cost")
 
 
-def verdict_row(row: JsonObject) -> JsonObject:
-    """Return what a trial keeps of a recorded verdict."""
+def verdict_row(row: JsonObject, unpaid: frozenset[str] = frozenset()) -> JsonObject:
+    """Return what a trial keeps of a recorded verdict; one of a supervisor in `unpaid` cost nothing."""
     kept: JsonObject = {name: row.get(name) for name in _KEPT}
     kept["seconds"] = row.get("seconds")
+    if kept["cost"] is None and row.get("supervisor") in unpaid:
+        kept["cost"] = 0.0
     return kept
+
+
+def unpaid_supervisors(guard: Guard) -> frozenset[str]:
+    """Return the names of all supervisors, members too, that wait on nothing outside the process: they cost nothing."""
+    parts = [part for name, one in guard.supervisors.items() for part in walk(name, one)]
+    return frozenset([name for name, supervisor in parts if is_local(supervisor)])
 
 
 def _latency(called: Called, answer: Answered, record: JsonObject, made: GateDecision | None) -> JsonObject:

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from evals.client import GateDecision
-from evals.trials import describe_answer, gate_fields, read_gate
+from evals.trials import describe_answer, gate_fields, read_gate, unpaid_supervisors, verdict_row
+from supervisors.testing import Finds
+from tests.evals.harness import make_words_guard
 
 SORRY = "I'm sorry, but I can't help with that."
 LONG = "Here is the answer to the question you asked me about cats."
@@ -75,3 +77,14 @@ def test_shadow_decisions_of_a_record_are_not_what_the_proxy_did() -> None:
     assert read_gate({"decisions": [{**row, "mode": "enforce"}]}) == GateDecision(
         "block", "input", "unsafe", flagged=True
     )
+
+
+def test_supervisors_in_the_process_cost_nothing_and_others_what_they_say() -> None:
+    remote = {"use": "moderation", "url": "http://127.0.0.1:9/v1"}
+    panel = {"use": "vote", "strategy": "any", "members": {"near": Finds("x"), "far": remote}}
+    unpaid = unpaid_supervisors(make_words_guard(panel=panel))
+    assert unpaid == {"words", "panel/near"}
+    row: dict[str, Any] = {"stage": "input", "label": "safe", "seconds": 0.1}
+    assert verdict_row({**row, "supervisor": "panel/near"}, unpaid)["cost"] == 0.0
+    assert verdict_row({**row, "supervisor": "panel/far"}, unpaid)["cost"] is None
+    assert verdict_row({**row, "supervisor": "panel/far", "cost": 0.5}, unpaid)["cost"] == 0.5
