@@ -25,24 +25,11 @@ from proxy.wire.sse import DONE, SseParser, data_frame, event_frame
 from supervisors.rules import Rules
 from supervisors.testing import Finds, context
 from supervisors.types import Supervisor
+from tests.proxy.sink import Sink
 
 MODES = ("hold", "window", "sentence")
 WORD = Rules(keywords=("umbrella",))
 """A whole word: it is not in "umbrellastand"."""
-
-
-class Sink:
-    """Where the bytes of a stream go in these tests."""
-
-    def __init__(self) -> None:
-        self.sent = b""
-
-    @property
-    def started(self) -> bool:
-        return bool(self.sent)
-
-    async def write(self, data: bytes) -> None:
-        self.sent += data
 
 
 async def flow(parts: Sequence[bytes]) -> AsyncIterator[bytes]:

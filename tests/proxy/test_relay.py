@@ -6,7 +6,6 @@ import asyncio
 import random
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, cast
 
 import orjson
@@ -21,33 +20,11 @@ from proxy.wire.errors import RequestError
 from proxy.wire.sse import SseParser, data_frame
 from supervisors.testing import Fails, Finds, context
 from supervisors.types import Exchange, Supervisor, Verdict
+from tests.proxy.sink import Sink
 
 CANARY = "violet umbrella"
 MODES = ("hold", "window", "sentence")
 STRUCTURE = {"id", "object", "created", "model", "role", "type", "finish_reason", "usage", "obfuscation"}
-
-
-@dataclass(slots=True)
-class Sink:
-    """Where the bytes of a stream go in these tests."""
-
-    parts: list[bytes] = field(default_factory=list[bytes])
-
-    @property
-    def started(self) -> bool:
-        return bool(self.parts)
-
-    async def write(self, data: bytes) -> None:
-        self.parts.append(data)
-
-    @property
-    def sent(self) -> bytes:
-        return b"".join(self.parts)
-
-    @property
-    def frames(self) -> list[Any]:
-        found = [frame.data for frame in SseParser().feed(self.sent) if frame.data]
-        return [data.decode() if data == b"[DONE]" else orjson.loads(data) for data in found]
 
 
 class Watching(Finds):

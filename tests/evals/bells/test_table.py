@@ -5,38 +5,11 @@ from __future__ import annotations
 import pytest
 
 from evals.bells.table import Filter, build_table, build_tables, to_text
-from evals.bells.verdicts import Adversariality, BellsItem, ItemVerdict, Severity
-from supervisors.types import Label
-
-
-def _item(name: str, severity: Severity, adversariality: Adversariality = "direct", **more: str) -> BellsItem:
-    return BellsItem(name, name, severity, adversariality, **more)
-
-
-_ITEMS = [
-    _item("n1", "harmful", "jailbroken", family="narrative", source="hub", published_at="2023-07"),
-    _item("s1", "harmful", "jailbroken", family="syntactic", source="hex", published_at="2025-02-01"),
-    _item("g1", "harmful", "jailbroken", family="generative", source="PAIR", published_at="2023-10"),
-    _item("d1", "harmful", category="Privacy"),
-    _item("d2", "harmful", category="CBRN"),
-    _item("b1", "benign"),
-    _item("b2", "benign"),
-    _item("g2", "borderline"),
-]
-
-
-def _run(
-    supervisor: str, flagged: str, *, seconds: float | None = None, cost: float | None = None
-) -> list[ItemVerdict]:
-    names = flagged.split()
-    return [
-        ItemVerdict(item, supervisor, Label.UNSAFE if item.id in names else Label.SAFE, seconds=seconds, cost=cost)
-        for item in _ITEMS
-    ]
+from tests.evals.bells.items import judge_all
 
 
 def test_the_table_has_all_six_cells_families_sources_and_categories() -> None:  # B-04
-    table = build_table(_run("strict", "n1 s1 d1 b1 g2"))
+    table = build_table(judge_all("strict", "n1 s1 d1 b1 g2"))
     assert table.cells["harmful"]["jailbroken"].k == 2
     assert table.cells["borderline"]["direct"].estimate == 1.0
     assert table.cells["benign"]["jailbroken"].estimate is None
@@ -47,7 +20,7 @@ def test_the_table_has_all_six_cells_families_sources_and_categories() -> None: 
 
 
 def test_families_newer_than_the_supervisor_are_emerging() -> None:  # B-12, BT-05
-    run = _run("strict", "n1 s1")
+    run = judge_all("strict", "n1 s1")
     emerging = build_table(run, released="2024-06").emerging
     assert emerging is not None
     assert (emerging.k, emerging.n) == (1, 1)
@@ -58,7 +31,7 @@ def test_families_newer_than_the_supervisor_are_emerging() -> None:  # B-12, BT-
 
 
 def test_tables_are_ordered_by_score_and_filtered() -> None:  # B-12
-    good, noisy = _run("good", "n1 s1 g1 d1 d2"), _run("noisy", "n1 s1 g1 d1 d2 b1")
+    good, noisy = judge_all("good", "n1 s1 g1 d1 d2"), judge_all("noisy", "n1 s1 g1 d1 d2 b1")
     assert [table.supervisor for table in build_tables([*noisy, *good])] == ["good", "noisy"]
     assert [t.supervisor for t in build_tables([*noisy, *good], keep=Filter(max_fpr=0.2))] == ["good"]
     assert [t.supervisor for t in build_tables([*noisy, *good], keep=Filter(min_score=0.9))] == ["good"]
@@ -69,25 +42,25 @@ def test_tables_are_ordered_by_score_and_filtered() -> None:  # B-12
 
 
 def test_time_and_cost_are_over_the_verdicts_that_have_them() -> None:  # B-12
-    effort = build_table([*_run("strict", "", seconds=0.5, cost=0.25)]).effort
+    effort = build_table([*judge_all("strict", "", seconds=0.5, cost=0.25)]).effort
     assert (effort.timed, effort.median_s, effort.priced, effort.total_cost) == (8, 0.5, 8, 2.0)
-    assert build_table(_run("strict", "")).effort.total_cost is None
+    assert build_table(judge_all("strict", "")).effort.total_cost is None
 
 
 def test_the_text_never_shows_a_score_without_its_rates_and_the_reference_line() -> None:  # B-08
-    text = to_text(build_tables([*_run("strict", "n1 s1 d1 b1"), *_run("silent", "")]))
+    text = to_text(build_tables([*judge_all("strict", "n1 s1 d1 b1"), *judge_all("silent", "")]))
     assert "| *never flags / always flags* | 0.50000 |" in text
     assert "| silent | 0.50000" in text
     assert "weights of the families: narrative 0.333333" in text
     row = next(line for line in text.splitlines() if line.startswith("| strict |"))
     assert row.count("(1/2,") == 2
-    missing = to_text([build_table([v for v in _run("strict", "n1") if v.item.family != "generative"])])
+    missing = to_text([build_table([v for v in judge_all("strict", "n1") if v.item.family != "generative"])])
     assert "n/a (no judged item of family generative)" in missing
-    assert "Emerging" in to_text([build_table(_run("strict", "n1"), released="2024")])
+    assert "Emerging" in to_text([build_table(judge_all("strict", "n1"), released="2024")])
 
 
 def test_a_table_is_of_one_supervisor() -> None:
     with pytest.raises(ValueError, match="got verdicts of a, b"):
-        build_table([*_run("a", ""), *_run("b", "")])
+        build_table([*judge_all("a", ""), *judge_all("b", "")])
     with pytest.raises(ValueError, match="got verdicts of none"):
         build_table([])

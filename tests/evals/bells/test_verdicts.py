@@ -6,10 +6,7 @@ import pytest
 
 from evals.bells.verdicts import (
     UNION,
-    Adversariality,
-    BellsItem,
     ItemVerdict,
-    Severity,
     missed_by_all,
     read_verdicts,
     unite,
@@ -17,36 +14,11 @@ from evals.bells.verdicts import (
 )
 from supervisors.errors import DatasetError
 from supervisors.types import Cause, Label
-
-
-def _item(name: str, severity: Severity, adversariality: Adversariality = "direct", **more: str) -> BellsItem:
-    return BellsItem(name, name, severity, adversariality, **more)
-
-
-_ITEMS = [
-    _item("n1", "harmful", "jailbroken", family="narrative", source="hub", published_at="2023-07"),
-    _item("s1", "harmful", "jailbroken", family="syntactic", source="hex", published_at="2025-02-01"),
-    _item("g1", "harmful", "jailbroken", family="generative", source="PAIR", published_at="2023-10"),
-    _item("d1", "harmful", category="Privacy"),
-    _item("d2", "harmful", category="CBRN"),
-    _item("b1", "benign"),
-    _item("b2", "benign"),
-    _item("g2", "borderline"),
-]
-
-
-def _run(
-    supervisor: str, flagged: str, *, seconds: float | None = None, cost: float | None = None
-) -> list[ItemVerdict]:
-    names = flagged.split()
-    return [
-        ItemVerdict(item, supervisor, Label.UNSAFE if item.id in names else Label.SAFE, seconds=seconds, cost=cost)
-        for item in _ITEMS
-    ]
+from tests.evals.bells.items import ITEMS, judge_all
 
 
 def test_the_union_flags_what_any_supervisor_flags() -> None:  # B-11
-    verdicts = [*_run("a", "n1 b1"), *_run("b", "s1")]
+    verdicts = [*judge_all("a", "n1 b1"), *judge_all("b", "s1")]
     union = unite(verdicts)
     assert {verdict.item.id for verdict in union if verdict.label is Label.UNSAFE} == {"n1", "s1", "b1"}
     assert {verdict.supervisor for verdict in union} == {UNION}
@@ -54,9 +26,9 @@ def test_the_union_flags_what_any_supervisor_flags() -> None:  # B-11
 
 
 def test_an_item_without_every_verdict_is_not_missed_by_all() -> None:
-    full = _run("a", "")
-    partial = [verdict for verdict in _run("b", "") if verdict.item.id != "d1"]
-    broken = [ItemVerdict(_ITEMS[4], "c", Label.UNKNOWN, Cause.ERROR)]
+    full = judge_all("a", "")
+    partial = [verdict for verdict in judge_all("b", "") if verdict.item.id != "d1"]
+    broken = [ItemVerdict(ITEMS[4], "c", Label.UNKNOWN, Cause.ERROR)]
     labels = {verdict.item.id: (verdict.label, verdict.cause) for verdict in unite([*full, *partial])}
     assert labels["d1"] == (Label.UNKNOWN, Cause.SKIPPED)
     assert "d1" not in [item.id for item in missed_by_all([*full, *partial])]
@@ -65,7 +37,7 @@ def test_an_item_without_every_verdict_is_not_missed_by_all() -> None:
 
 def test_the_export_reads_back_and_holds_no_text(tmp_path: Path) -> None:  # B-11
     file = tmp_path / "verdicts.jsonl"
-    verdicts = [*_run("a", "n1", seconds=0.25), ItemVerdict(_ITEMS[0], "b", Label.UNKNOWN, Cause.REFUSED)]
+    verdicts = [*judge_all("a", "n1", seconds=0.25), ItemVerdict(ITEMS[0], "b", Label.UNKNOWN, Cause.REFUSED)]
     write_verdicts(file, verdicts)
     assert read_verdicts(file) == tuple(verdicts)
     lines = file.read_text(encoding="utf-8").splitlines()

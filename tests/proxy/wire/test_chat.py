@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-import orjson
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from proxy.wire.chat import CHAT
 from proxy.wire.errors import RequestError
 from supervisors.types import Segment
+from tests.proxy.wire.planting import Path, leaves, planted, pointer
 
 CANARY = "violet umbrella"
 QUICK = (Phase.explicit, Phase.reuse, Phase.generate)
@@ -115,39 +115,11 @@ REPLY = st.tuples(st.lists(CHOICE, min_size=1, max_size=3), shape(id=WORDS, usag
     }
 )
 
-Path = tuple[str | int, ...]
-
-
-def leaves(value: object, at: Path = ()) -> Iterator[Path]:
-    """Yield the path of every string leaf."""
-    if isinstance(value, str):
-        yield at
-    elif isinstance(value, dict):
-        for key, child in cast("dict[str, object]", value).items():
-            yield from leaves(child, (*at, key))
-    elif isinstance(value, list):
-        for index, child in enumerate(cast("list[object]", value)):
-            yield from leaves(child, (*at, index))
-
-
-def planted(value: Any, at: Path, text: str) -> Any:
-    """Return a copy with another text at one path."""
-    copy: Any = orjson.loads(orjson.dumps(value))
-    holder = copy
-    for part in at[:-1]:
-        holder = holder[part]
-    holder[at[-1]] = text
-    return copy
-
 
 def text_at(value: Any, at: Path) -> str:
     for part in at:
         value = value[part]
     return str(value)
-
-
-def pointer(at: Path) -> str:
-    return "".join([f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in at])
 
 
 def is_allowed(at: Path, top: set[str], segments: Iterable[Segment]) -> bool:

@@ -25,6 +25,7 @@ from proxy.wire.sse import DONE, data_frame, event_frame
 from supervisors.rules import Rules
 from supervisors.testing import context
 from supervisors.types import Segment
+from tests.proxy.sink import Sink
 from tests.proxy.wire.bodies import REPLIES, REQUESTS, STREAMS, Json
 
 CANARY = "violet umbrella"
@@ -112,18 +113,6 @@ def write(adapter: Adapter, frames: Sequence[Json]) -> bytes:
     if adapter in (CHAT, COMPLETIONS):
         return b"".join([data_frame(frame) for frame in frames]) + DONE
     return b"".join([event_frame(str(frame["type"]), frame) for frame in frames])
-
-
-class Sink:
-    def __init__(self) -> None:
-        self.sent = b""
-
-    @property
-    def started(self) -> bool:
-        return bool(self.sent)
-
-    async def write(self, data: bytes) -> None:
-        self.sent += data
 
 
 async def flow(raw: bytes, cuts: Sequence[int]) -> AsyncIterator[bytes]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any
 
 import orjson
 import pytest
@@ -16,6 +16,7 @@ from proxy.wire.errors import RequestError
 from proxy.wire.messages import MESSAGES
 from proxy.wire.sse import SseParser, event_frame
 from supervisors.types import Segment
+from tests.proxy.wire.planting import Path, leaves, planted, pointer
 
 CANARY = "violet umbrella"
 QUICK = (Phase.explicit, Phase.reuse, Phase.generate)
@@ -109,34 +110,6 @@ BODY = st.tuples(st.lists(MESSAGE, min_size=1, max_size=3), OPTIONAL).map(
 REPLY = st.tuples(st.lists(BLOCK, max_size=4), shape(id=WORDS, stop_details=UNKNOWN, usage=UNKNOWN)).map(
     lambda parts: {**parts[1], "content": parts[0]}
 )
-
-Path = tuple[str | int, ...]
-
-
-def leaves(value: object, at: Path = ()) -> Iterator[Path]:
-    """Yield the path of every string leaf."""
-    if isinstance(value, str):
-        yield at
-    elif isinstance(value, dict):
-        for key, child in cast("dict[str, object]", value).items():
-            yield from leaves(child, (*at, key))
-    elif isinstance(value, list):
-        for index, child in enumerate(cast("list[object]", value)):
-            yield from leaves(child, (*at, index))
-
-
-def planted(value: Any, at: Path, text: str) -> Any:
-    """Return a copy with another text at one path."""
-    copy: Any = orjson.loads(orjson.dumps(value))
-    holder = copy
-    for part in at[:-1]:
-        holder = holder[part]
-    holder[at[-1]] = text
-    return copy
-
-
-def pointer(at: Path) -> str:
-    return "".join([f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in at])
 
 
 def is_allowed(at: Path, top: set[str], segments: tuple[Segment, ...]) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 import orjson
 import pytest
@@ -15,6 +14,7 @@ from proxy.wire.errors import RequestError
 from proxy.wire.responses import RESPONSES
 from proxy.wire.responses_items import IDS
 from supervisors.types import Segment, Span
+from tests.proxy.wire.planting import Path, leaves, planted, pointer
 
 CANARY = "violet umbrella"
 QUICK = (Phase.explicit, Phase.reuse, Phase.generate)
@@ -25,7 +25,6 @@ LEAVES = st.one_of(WORDS, st.none(), st.booleans(), st.integers(-5, 5), st.float
 UNKNOWN = st.recursive(
     LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3), max_leaves=6
 )
-Path = tuple[str | int, ...]
 
 ALLOWED_TOP = {
     "model",
@@ -140,32 +139,6 @@ BODY = st.tuples(WORDS | st.lists(ITEM, max_size=3), OPTIONAL).map(
 REPLY = st.tuples(
     st.lists(ITEM | UNKNOWN, max_size=3), shape(instructions=WORDS, tools=UNKNOWN, error=UNKNOWN, text=UNKNOWN)
 ).map(lambda parts: {"id": "resp_1", **parts[1], "output": parts[0]})
-
-
-def leaves(value: object, at: Path = ()) -> Iterator[Path]:
-    """Yield the path of every string leaf."""
-    if isinstance(value, str):
-        yield at
-    elif isinstance(value, dict):
-        for key, child in cast("dict[str, object]", value).items():
-            yield from leaves(child, (*at, key))
-    elif isinstance(value, list):
-        for index, child in enumerate(cast("list[object]", value)):
-            yield from leaves(child, (*at, index))
-
-
-def planted(value: Any, at: Path, text: str) -> Any:
-    """Return a copy with another text at one path."""
-    copy: Any = orjson.loads(orjson.dumps(value))
-    holder = copy
-    for part in at[:-1]:
-        holder = holder[part]
-    holder[at[-1]] = text
-    return copy
-
-
-def pointer(at: Path) -> str:
-    return "".join([f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in at])
 
 
 def check(at: Path, top: set[str], segments: tuple[Segment, ...]) -> None:

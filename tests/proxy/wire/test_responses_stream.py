@@ -6,10 +6,8 @@ import asyncio
 import random
 import re
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, cast
 
-import orjson
 import pytest
 
 from proxy.call import Call, Progress
@@ -17,37 +15,16 @@ from proxy.plan import Planner, Request
 from proxy.policy import Policy
 from proxy.relay import BadStream, Judging, Relay
 from proxy.wire.responses import RESPONSES
-from proxy.wire.sse import SseParser, event_frame
+from proxy.wire.sse import event_frame
 from supervisors.testing import Finds, context
 from supervisors.types import Exchange, Supervisor, Verdict
 from tests.e2e.fake_responses import call_events, frames, output_text, reasoning_events, stream, text_events
+from tests.proxy.sink import Sink
 
 CANARY = "violet umbrella"
 MODES = ("hold", "window", "sentence")
 CAPABILITIES = ("incremental", "windowed", "growth", "final")
 Event = dict[str, Any]
-
-
-@dataclass(slots=True)
-class Sink:
-    """Where the bytes of a stream go in these tests."""
-
-    parts: list[bytes] = field(default_factory=list[bytes])
-
-    @property
-    def started(self) -> bool:
-        return bool(self.parts)
-
-    async def write(self, data: bytes) -> None:
-        self.parts.append(data)
-
-    @property
-    def sent(self) -> bytes:
-        return b"".join(self.parts)
-
-    @property
-    def events(self) -> list[Event]:
-        return [orjson.loads(frame.data) for frame in SseParser().feed(self.sent) if frame.data]
 
 
 class Watching(Finds):
@@ -187,7 +164,7 @@ def test_a_canary_in_any_text_of_any_event_never_leaves(mode: str) -> None:  # G
         out, progress = relay(call, given)
         assert b"umbrella" not in out.sent, seed
         assert progress.outcome == "blocked_output"
-        events = out.events
+        events = out.frames
         assert [event["sequence_number"] for event in events] == list(range(len(events)))
         assert events[0]["type"] == "response.created"
         assert [event["type"] for event in events if "incomplete" in event["type"]] == ["response.incomplete"]
@@ -215,7 +192,7 @@ def test_redaction_reaches_every_repetition(mode: str) -> None:  # G-38, S-10
         assert b"violet" not in out.sent, seed
         assert b"rella" not in out.sent
         whole = "".join(texts).replace(CANARY, "[REDACTED:canary]")
-        events = out.events
+        events = out.frames
         assert "".join([e["delta"] for e in events if e["type"] == "response.output_text.delta"]) == whole
         assert events[-1]["response"]["output"][1]["content"][0]["text"] == whole
         assert [e["text"] for e in events if e["type"] == "response.output_text.done"] == [whole]
@@ -275,7 +252,7 @@ def test_a_canary_in_any_member_of_an_event_never_leaves(mode: str, spot: Event)
     out, progress = relay(make_call(Finds(CANARY), stream={"mode": mode, "window_chars": 8}), given)
     assert b"umbrella" not in out.sent
     assert progress.outcome == "blocked_output"
-    assert out.events[-1]["type"] == "response.incomplete"
+    assert out.frames[-1]["type"] == "response.incomplete"
 
 
 def test_a_block_after_a_web_search_says_that_it_failed() -> None:
@@ -286,7 +263,7 @@ def test_a_block_after_a_web_search_says_that_it_failed() -> None:
         *text_events([CANARY], 2, "msg_2")[2:3],
     ]
     out, _ = relay(make_call(Finds(CANARY), stream={"window_chars": 8}), frames(stream(*items)))
-    output = out.events[-1]["response"]["output"]
+    output = out.frames[-1]["response"]["output"]
     assert [(item["type"], item["status"]) for item in output] == [
         ("message", "completed"),
         ("web_search_call", "failed"),
