@@ -23,7 +23,8 @@ import uvloop
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.clients import REQUEST, free_port, run_nginx, wait_for
-from proxy.upstream import Upstream, UpstreamSettings
+from proxy.upstream import Upstream
+from proxy.upstream_settings import UpstreamSettings
 from supervisors.chat import Budget, ChatService, complete_with_vendor, load_litellm
 from supervisors.chat.vendors import VendorCall
 from supervisors.transport import HttpClient, HttpRequest

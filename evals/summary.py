@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
-from statistics import median
 
 from evals.attempts import as_object
 from evals.bells.coherence import summarise_coherence
@@ -17,7 +14,8 @@ from evals.cases import summarise_nessie
 from evals.client import number, objects
 from evals.datasets.load import hash_file
 from evals.design import summarise_bells
-from evals.discrimination import describe_curves, describe_efforts, describe_flow, describe_grid, ecdf
+from evals.discrimination import describe_curves, describe_flow, describe_grid
+from evals.effort import describe_effort
 from evals.folder import RunFolder, write_json
 from evals.journal import JsonObject, read_journal
 from evals.ledger import Ledger, keep_ledger
@@ -94,7 +92,7 @@ def summarise(folder: RunFolder, run: Loaded) -> JsonObject:
             "served_models": to_json(_served(rows)),
             "warnings": to_json(_warnings(run, rows)),
         },
-        "effort": _effort(run, rows),
+        "effort": describe_effort(run.lines, rows),
         "proof": {
             "manifest_sha256": hash_file(folder.manifest),
             "plan_sha256": run.manifest.plan_sha256,
@@ -325,76 +323,3 @@ def _section_warnings(rows: Rows) -> list[str]:
         if kinds[kind]
     ]
     return [line for line in found if line is not None]
-
-
-def _effort(run: Loaded, rows: Rows) -> JsonObject:
-    """Return times and costs, added up over all parts of the run (H-119)."""
-    stamps = [str(run.lines[place]["ts"]) for place in (0, -1)] if run.lines else []
-    attempts = unpriced = 0
-    costs: list[float] = []
-    for line in run.lines:
-        attempts += line.get("type") == "attempt"
-        if line.get("type") == "trial":
-            costs.append(number(line.get("cost_usd")) or 0.0)
-            unpriced += line.get("status") == "ok" and line.get("cost_usd") is None
-    return {
-        "started": stamps[0] if stamps else None,
-        "ended": stamps[-1] if stamps else None,
-        "wall_s": _between(stamps[0], stamps[-1]) if stamps else 0.0,
-        "active_s": _active(run.lines),
-        "failed_attempts": attempts,
-        "cost_usd": None if unpriced else round(sum(costs), 6),
-        "unpriced_trials": unpriced,
-        "latency": [
-            {"dataset": dataset, "target": target, **_latency(group)}
-            for (dataset, target), group in rows.by_group().items()
-        ],
-    }
-
-
-def _between(first: str, last: str) -> float:
-    moments = [datetime.fromisoformat(text) for text in (first, last)]
-    return round((moments[1] - moments[0]).total_seconds(), 3)
-
-
-def _active(lines: Sequence[JsonObject]) -> float:
-    """Add up the parts of a run, each from its start to its last line."""
-    total = 0.0
-    start: str | None = None
-    last = ""
-    for line in lines:
-        if line.get("type") in ("run_start", "resume"):
-            total += _between(start, last) if start else 0.0
-            start = str(line["ts"])
-        last = str(line["ts"])
-    return round(total + (_between(start, last) if start else 0.0), 3)
-
-
-def _latency(rows: Rows) -> JsonObject:
-    values: dict[str, array[float]] = {name: array("d") for name in _TIMES}
-    for row in rows:
-        if row.status != "ok":
-            continue
-        latency = as_object(row.fields.get("latency"))
-        service, retries = number(latency.get("service_s")), number(latency.get("retry_s"))
-        times = {
-            "service_s": service,
-            "with_retries_s": None if not latency else (service or 0.0) + (retries or 0.0),
-            "overhead_s": number(latency.get("overhead_s")),
-            "guard_s": number(latency.get("guard_s")),
-        }
-        for name, value in times.items():
-            if value is not None:
-                values[name].append(value)
-    quantiles: JsonObject = {name: _quantiles(sorted(found)) for name, found in values.items()}
-    return {**quantiles, "overhead_ecdf": ecdf(sorted(values["overhead_s"])), "supervisors": describe_efforts(rows)}
-
-
-_TIMES = ("service_s", "with_retries_s", "overhead_s", "guard_s")
-
-
-def _quantiles(ascending: Sequence[float]) -> Json:
-    if not ascending:
-        return None
-    rank = max(0, -(-len(ascending) * 95 // 100) - 1)
-    return {"n": len(ascending), "median": round(median(ascending), 6), "p95": round(ascending[rank], 6)}

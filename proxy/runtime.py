@@ -29,7 +29,8 @@ from proxy.sinks import JournalSinks
 from proxy.store.protocol import Journal
 from proxy.store.rules import Archive, Labels
 from proxy.translating import ChatBacked
-from proxy.upstream import Upstream, UpstreamSettings
+from proxy.upstream import Upstream
+from proxy.upstream_settings import UpstreamSettings
 from proxy.wire.chat import CHAT
 from proxy.wire.completions import COMPLETIONS
 from proxy.wire.embeddings import EMBEDDINGS

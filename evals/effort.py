@@ -1,0 +1,92 @@
+"""How long a run took and what it cost: the part of its summary that differs when it is made again (H-119)."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from datetime import datetime
+from statistics import median
+
+from evals.attempts import as_object
+from evals.client import number
+from evals.discrimination import describe_efforts, ecdf
+from evals.journal import JsonObject
+from evals.rows import Rows
+from evals.statistics.jsonable import Json
+
+_TIMES = ("service_s", "with_retries_s", "overhead_s", "guard_s")
+
+
+def describe_effort(lines: Sequence[JsonObject], rows: Rows) -> JsonObject:
+    """Return times and costs, added up over all parts of the run (H-119).
+
+    Args:
+        lines: the run's journal.
+        rows: its trials.
+    """
+    stamps = [str(lines[place]["ts"]) for place in (0, -1)] if lines else []
+    attempts = unpriced = 0
+    costs: list[float] = []
+    for line in lines:
+        attempts += line.get("type") == "attempt"
+        if line.get("type") == "trial":
+            costs.append(number(line.get("cost_usd")) or 0.0)
+            unpriced += line.get("status") == "ok" and line.get("cost_usd") is None
+    return {
+        "started": stamps[0] if stamps else None,
+        "ended": stamps[-1] if stamps else None,
+        "wall_s": _between(stamps[0], stamps[-1]) if stamps else 0.0,
+        "active_s": _active(lines),
+        "failed_attempts": attempts,
+        "cost_usd": None if unpriced else round(sum(costs), 6),
+        "unpriced_trials": unpriced,
+        "latency": [
+            {"dataset": dataset, "target": target, **_latency(group)}
+            for (dataset, target), group in rows.by_group().items()
+        ],
+    }
+
+
+def _between(first: str, last: str) -> float:
+    moments = [datetime.fromisoformat(text) for text in (first, last)]
+    return round((moments[1] - moments[0]).total_seconds(), 3)
+
+
+def _active(lines: Sequence[JsonObject]) -> float:
+    """Add up the parts of a run, each from its start to its last line."""
+    total = 0.0
+    start: str | None = None
+    last = ""
+    for line in lines:
+        if line.get("type") in ("run_start", "resume"):
+            total += _between(start, last) if start else 0.0
+            start = str(line["ts"])
+        last = str(line["ts"])
+    return round(total + (_between(start, last) if start else 0.0), 3)
+
+
+def _latency(rows: Rows) -> JsonObject:
+    values: dict[str, array[float]] = {name: array("d") for name in _TIMES}
+    for row in rows:
+        if row.status != "ok":
+            continue
+        latency = as_object(row.fields.get("latency"))
+        service, retries = number(latency.get("service_s")), number(latency.get("retry_s"))
+        times = {
+            "service_s": service,
+            "with_retries_s": None if not latency else (service or 0.0) + (retries or 0.0),
+            "overhead_s": number(latency.get("overhead_s")),
+            "guard_s": number(latency.get("guard_s")),
+        }
+        for name, value in times.items():
+            if value is not None:
+                values[name].append(value)
+    quantiles: JsonObject = {name: _quantiles(sorted(found)) for name, found in values.items()}
+    return {**quantiles, "overhead_ecdf": ecdf(sorted(values["overhead_s"])), "supervisors": describe_efforts(rows)}
+
+
+def _quantiles(ascending: Sequence[float]) -> Json:
+    if not ascending:
+        return None
+    rank = max(0, -(-len(ascending) * 95 // 100) - 1)
+    return {"n": len(ascending), "median": round(median(ascending), 6), "p95": round(ascending[rank], 6)}
