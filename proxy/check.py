@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from proxy.call import Call, Progress
-from proxy.line import without_spans
 from proxy.plan import StagePlan
 from proxy.prepare import Arrival, plan_for
 from proxy.redact import RedactionImpossible, redact_body
 from proxy.runtime import Runtime
-from proxy.stages import StageResult, run_stage
+from proxy.stages import StageResult, run_stage, without_spans
 from proxy.wire.body import refuse_forbidden, take_guardrails
 from proxy.wire.chat import CHAT
 from proxy.wire.errors import invalid

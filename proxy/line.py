@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from time import perf_counter
-from typing import Any, cast
+from typing import Any
 
 import orjson
 
@@ -20,13 +19,12 @@ from proxy.call import Call, Progress, measure_overhead
 from proxy.failures import record_unavailable, to_caller_error
 from proxy.headers import Header, guardrail_headers
 from proxy.inline import add_answer, answer_at_end, frame_answer
-from proxy.plan import StagePlan
 from proxy.ports import Answer, Model, Responder, Settings, Sinks
 from proxy.redact import RedactionImpossible, redact_body
 from proxy.relay import BadStream, Judging, Relay
-from proxy.stages import StageResult, conclude, merge_results, run_stage
+from proxy.stages import StageResult, merge_results, run_stage, without_spans
 from proxy.wire.adapter import Frames
-from proxy.wire.body import hides_a_key
+from proxy.wire.body import bad_reply, parse_reply
 from proxy.wire.errors import RequestError
 from proxy.wire.logprobs import is_of_tokens
 from proxy.wire.segments import next_turn
@@ -369,30 +367,3 @@ EVENT_STREAM: Sequence[Header] = (
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 )
-
-
-def parse_reply(raw: bytes) -> dict[str, Any]:
-    """Parse a whole reply of a model server; anything but an object without a key given twice is its failure."""
-    try:
-        body: object = orjson.loads(raw)
-    except orjson.JSONDecodeError as error:
-        raise bad_reply() from error
-    if not isinstance(body, dict) or hides_a_key(raw, cast("object", body)):
-        raise bad_reply()
-    return cast("dict[str, Any]", body)
-
-
-def bad_reply() -> RequestError:
-    """Return the 502 for a reply that is none of this route."""
-    return RequestError(502, "upstream_error", "The model server sent a reply that the proxy cannot read.")
-
-
-def without_spans(plan: StagePlan, result: StageResult) -> StageResult:
-    """Return the result when its redaction is impossible: the verdicts lose their spans, so the decision blocks."""
-    found = [
-        replace(one, verdict=replace(one.verdict, spans=(), detail="redaction_impossible"))
-        if one.verdict.spans
-        else one
-        for one in result.assessments
-    ]
-    return conclude(plan, result.choice, found, result.seconds)

@@ -125,6 +125,17 @@ def conclude(plan: StagePlan, choice: int | None, found: Sequence[Assessment], s
     return StageResult(choice, tuple(found), tuple(decisions), action, reason, label, cause, seconds, tuple(redactions))
 
 
+def without_spans(plan: StagePlan, result: StageResult) -> StageResult:
+    """Return the result when its redaction is impossible: the verdicts lose their spans, so the decision blocks."""
+    found = [
+        replace(one, verdict=replace(one.verdict, spans=(), detail="redaction_impossible"))
+        if one.verdict.spans
+        else one
+        for one in result.assessments
+    ]
+    return conclude(plan, result.choice, found, result.seconds)
+
+
 def _redacts(plan: StagePlan, assessment: Assessment) -> bool:
     rule = plan.rules[assessment.supervisor]
     return rule.enforce and judge_verdict(rule, assessment.verdict)[0] == "redact"

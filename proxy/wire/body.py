@@ -1,4 +1,4 @@
-"""Strict parse of a request body, and the fields a caller may never send (wire W-21, §2.3)."""
+"""Strict parse of the bodies of requests and replies, and the fields a caller may never send (wire W-21, §2.3)."""
 
 from __future__ import annotations
 
@@ -58,6 +58,22 @@ def parse_body(raw: bytes, max_depth: int) -> dict[str, Any]:
     if _may_hide_a_key(raw, parsed) or _has_long_number(raw):
         _parse_slowly(raw)
     return parsed
+
+
+def parse_reply(raw: bytes) -> dict[str, Any]:
+    """Parse a whole reply of a model server; anything but an object without a key given twice is its failure."""
+    try:
+        body: object = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise bad_reply() from error
+    if not isinstance(body, dict) or hides_a_key(raw, cast("object", body)):
+        raise bad_reply()
+    return cast("dict[str, Any]", body)
+
+
+def bad_reply() -> RequestError:
+    """Return the 502 for a reply that is none of this route."""
+    return RequestError(502, "upstream_error", "The model server sent a reply that the proxy cannot read.")
 
 
 def hides_a_key(raw: bytes, body: object) -> bool:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from proxy.line import parse_reply
 from proxy.wire.adapter import Chunk
+from proxy.wire.body import parse_reply
 from proxy.wire.chat import choice_segments
 from proxy.wire.chat_stream import read_frame
 from proxy.wire.errors import RequestError
