@@ -177,7 +177,7 @@ def readiness(gateway: Gateway) -> list[str]:
 
 def blocking_failures(gateway: Gateway) -> list[str]:
     """Return the forced supervisors whose model is failing and whose failure blocks: nothing would pass now."""
-    failing = set(degradation(gateway))
+    failing = gateway.runtime.chat.failing
     if not failing:
         return []
     config = gateway.runtime.config

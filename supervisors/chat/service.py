@@ -28,10 +28,11 @@ from supervisors.types import ChatReply, ChatRequest, Endpoint, Tokens
 
 T = TypeVar("T")
 
-_BROKEN_REPLIES = frozenset({"empty", "content_type", "bad_json", "truncated", "too_large"})
-"""Details of a `ReplyError` that speak against the server, not against one prompt."""
+_DOWN = frozenset({502, 503, 504})
+"""Statuses of a server that is down; a 500, a 429 or a broken reply may be the fault of one caller's text."""
 
 _REFUSED = frozenset({401, 403, 404})
+_UNAUTHORIZED = 401
 _BACKOFF_S = 0.25
 
 
@@ -94,6 +95,7 @@ class _Dependency:
         slots: places of calls under way.
         formats: what it accepts.
         refused: last status if that was 401, 403 or 404: credentials or address are wrong, `/readyz` is degraded.
+        answered: it has taken a call since the start: a 403 or 404 after that may be about one text.
     """
 
     name: str
@@ -101,6 +103,13 @@ class _Dependency:
     slots: asyncio.Semaphore
     formats: Formats = field(default_factory=Formats)
     refused: int | None = None
+    answered: bool = False
+
+    @property
+    def failing(self) -> bool:
+        """Say whether it fails whatever it is asked, as far as its answers tell."""
+        refused = self.refused is not None and (self.refused == _UNAUTHORIZED or not self.answered)
+        return refused or self.breaker.state is not BreakerState.CLOSED
 
 
 class ChatService:
@@ -155,6 +164,11 @@ class ChatService:
     def refused_by(self) -> dict[str, int]:
         """Return the dependencies whose last answer was 401, 403 or 404, with that status."""
         return {each.name: each.refused for each in self._dependencies.values() if each.refused is not None}
+
+    @property
+    def failing(self) -> frozenset[str]:
+        """Return the dependencies that would fail for everybody now: what no single text can bring about."""
+        return frozenset({each.name for each in self._dependencies.values() if each.failing})
 
     async def chat(self, endpoint: Endpoint, request: ChatRequest, deadline: float) -> ChatReply:
         """Call a model by `deadline` (loop time). Supervisors use `ChatContext.chat`, which also minds the budget."""
@@ -227,7 +241,7 @@ class ChatService:
         else:
             settled = True
             dependency.breaker.succeeded()
-            dependency.refused = None
+            dependency.refused, dependency.answered = None, True
             return value
         finally:
             if not settled:
@@ -282,14 +296,17 @@ def _circuit_open() -> ChatUnavailable:
 
 
 def _settle(dependency: _Dependency, error: ChatError | ReplyError) -> None:
+    """Count only what says that the server is down: what one text can bring about must not close it to others."""
     match error:
-        case ChatRefused():  # it answered; a prompt that is refused must not close it to others
+        case ChatRefused():
             dependency.breaker.succeeded()
             dependency.refused = error.status if error.status in _REFUSED else None
-        case ReplyError() if error.detail not in _BROKEN_REPLIES:
-            dependency.breaker.succeeded()
-        case _:
+        case ChatTimeout():
             dependency.breaker.failed()
+        case ChatError() if error.status in _DOWN or error.code == "connect":
+            dependency.breaker.failed()
+        case _:
+            dependency.breaker.succeeded()
 
 
 def _describe(name: str, value: object, error: GuardrailError | None, seconds: float, attempts: int) -> ModelCall:

@@ -11,6 +11,20 @@ from tests.e2e.fake_upstream import Answer, FakeUpstream
 from tests.e2e.serving import policy, serving, tree
 
 
+@pytest.mark.parametrize("status", [429, 500])
+async def test_one_caller_cannot_close_the_judge_for_the_others(tmp_path: Path, status: int) -> None:
+    rules = policy({"forced": ["judge"], "on_unknown": "block"})
+    supervisors = {"judge": Judge(model="gpt")}
+    async with FakeUpstream() as up, serving(tree(up.url, tmp_path, supervisors=supervisors, policies=rules)) as proxy:
+        up.script(*[Answer(status=status, json={"error": {"message": "no"}}, headers={"retry-after": "99"})] * 30)
+        for _ in range(6):
+            assert (await proxy.chat()).status_code != 200  # nothing unjudged passes
+        asked = len(up.received)
+        assert (await proxy.client.get("/readyz")).json() == {"status": "ready", "missing": [], "degraded": []}
+        await proxy.chat()
+        assert len(up.received) > asked
+
+
 @pytest.mark.parametrize(("on_unknown", "status"), [("block", 503), ("log", 200)])
 async def test_a_judge_without_credentials_shows(tmp_path: Path, on_unknown: str, status: int) -> None:
     rules = policy({"forced": ["judge"], "on_unknown": on_unknown})

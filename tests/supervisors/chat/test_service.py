@@ -258,7 +258,7 @@ async def test_a_backend_that_is_simply_broken_is_asked_three_times_and_not_reme
 
 async def test_five_failures_open_the_breaker_and_calls_end_at_once(desk: Desk) -> None:  # G-47, F-09
     desk.use(ChatSettings(retries=0))
-    desk.up.script(*[refuse(500)] * 5)
+    desk.up.script(*[refuse(503)] * 5)
     for _ in range(5):
         await fails(desk)
     caught = await fails(desk)
@@ -269,16 +269,34 @@ async def test_five_failures_open_the_breaker_and_calls_end_at_once(desk: Desk) 
     assert [call.outcome for call in desk.calls] == ["unavailable"] * 6
 
 
-async def test_refused_prompts_do_not_open_the_breaker(desk: Desk) -> None:
-    desk.up.script(*[refuse(400)] * 6)
+@pytest.mark.parametrize(
+    "answer",
+    [*[refuse(status) for status in (400, 408, 429, 500, 501)], Answer(body=b"x"), Answer(abort_at=-1)],
+)
+async def test_what_one_text_can_bring_about_does_not_open_the_breaker(desk: Desk, answer: Answer) -> None:
+    desk.use(ChatSettings(retries=0))
+    desk.up.script(*[answer] * 6)
     for _ in range(6):
         await fails(desk)
     assert desk.service.breaker_states == {"judge": BreakerState.CLOSED}
+    assert desk.service.failing == frozenset()
+    assert (await desk.ask()).text == "Hello there."
 
 
-async def test_garbage_and_timeouts_open_the_breaker(desk: Desk) -> None:
-    desk.use(ChatSettings(breaker_failures=2))
-    desk.up.script(Answer(body=b"x"), Answer(hold_at=-1))
+async def test_a_403_speaks_against_the_proxy_only_before_the_first_answer(desk: Desk) -> None:
+    desk.up.script(refuse(403), Answer(), refuse(403), refuse(401))
+    await fails(desk)
+    assert desk.service.failing == {"judge"}
+    await desk.ask()
+    await fails(desk)  # the backend's own filter may have refused one text
+    assert (desk.service.failing, desk.service.refused_by) == (frozenset(), {"judge": 403})
+    await fails(desk)
+    assert desk.service.failing == {"judge"}
+
+
+async def test_no_connection_and_timeouts_open_the_breaker(desk: Desk) -> None:
+    desk.use(ChatSettings(breaker_failures=2, retries=0))
+    desk.up.script(refuse(504), Answer(hold_at=-1))
     await fails(desk)
     assert isinstance(await fails(desk, seconds=0.1), ChatTimeout)
     assert desk.service.breaker_states == {"judge": BreakerState.OPEN}
@@ -286,7 +304,7 @@ async def test_garbage_and_timeouts_open_the_breaker(desk: Desk) -> None:
 
 async def test_a_probe_after_the_pause_closes_the_breaker(desk: Desk) -> None:
     desk.use(ChatSettings(retries=0, breaker_failures=1, breaker_open_s=0.0))
-    desk.up.script(refuse(500), Answer(hold_at=-1))
+    desk.up.script(refuse(502), Answer(hold_at=-1))
     await fails(desk)
     async with asyncio.TaskGroup() as group:
         probe = group.create_task(desk.ask())
