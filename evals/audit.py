@@ -15,7 +15,7 @@ from evals.plan import PlannedTrial
 from evals.records import prove, read_records
 from evals.statistics.jsonable import Json
 from evals.summary import Loaded, load_run
-from evals.trials import gate_fields
+from evals.trials import enforced_verdicts, gate_fields
 from supervisors.errors import ConfigError
 
 _ACTIONS = ("block", "redact")
@@ -141,7 +141,7 @@ def _group(found: Sequence[tuple[str, str]]) -> tuple[Finding, ...]:
 
 def _of_line(line: JsonObject) -> Iterator[str]:
     """Yield what is wrong with a trial line by itself."""
-    labels = [verdict.get("label") for verdict in objects(line.get("verdicts"))]
+    labels = [verdict.get("label") for verdict in enforced_verdicts(line)]
     if line.get("blocked") is True and "unsafe" not in labels and line.get("gate") != "closed_on_unknown":
         yield "blocked_without_flag"
     if line.get("gate") == "open_on_unknown":

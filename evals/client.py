@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import sqlite3
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -33,7 +32,7 @@ from proxy.policy import Policy, ScopePolicy, StagePolicy, UnknownPolicy
 from proxy.redact import RedactionImpossible, redact_body
 from proxy.stages import StageResult, conclude
 from supervisors.embedded.shipped import shipped_weights
-from supervisors.errors import ConfigError, StoreError
+from supervisors.errors import ConfigError
 from supervisors.plugins import flatten_errors
 from supervisors.secret import Secret
 from supervisors.self_judge import SelfJudge
@@ -276,8 +275,8 @@ class GateDecision:
         action: pass, flag, redact or block; the strictest of both stages.
         stage: which stage blocks or redacts.
         reason: unsafe or unknown, None on pass.
-        flagged: some verdict is unsafe.
-        unknown: some stage that asked somebody has no verdict of safe or unsafe.
+        flagged: some enforcing verdict is unsafe.
+        unknown: some stage that asked somebody who enforces has no verdict of safe or unsafe.
         seconds: time of both stages.
         spans: what is redacted from the reply.
     """
@@ -307,17 +306,24 @@ def decide_again(plan: Plan, record: JsonObject) -> GateDecision:
     return made
 
 
+def watching(plan: Plan) -> frozenset[tuple[str, str]]:
+    """Return who only watches under a plan (mode shadow), as supervisor and stage."""
+    stages = (plan.input, plan.output)
+    return frozenset([(name, one.stage) for one in stages for name, rule in one.rules.items() if not rule.enforce])
+
+
 _RANK: Mapping[Action, int] = {"pass": 0, "flag": 1, "redact": 2, "block": 3}
 
 
 def _to_gate(plan: StagePlan, result: StageResult) -> GateDecision:
     acts = result.action in ("block", "redact")
+    enforced = [made for made in result.decisions if made.enforce]  # what only watches changes no result
     return GateDecision(
         action=result.action,
         stage=plan.stage if acts else None,
         reason=result.reason,
-        flagged=result.label is Label.UNSAFE,
-        unknown=result.label is Label.UNKNOWN and result.cause is not Cause.SKIPPED,
+        flagged=any(made.flagged for made in enforced),
+        unknown=any(made.label is Label.UNKNOWN and made.cause is not Cause.SKIPPED for made in enforced),
         seconds=result.seconds,
         spans=tuple(result.spans) if result.action == "redact" and plan.stage == "output" else (),
     )
@@ -376,21 +382,3 @@ def redact_reply(text: str, spans: Sequence[Span]) -> str | None:
     except RedactionImpossible:
         return None
     return str(reply["choices"][0]["message"]["content"])
-
-
-def read_record_ids(journal: Path) -> Mapping[str, int]:
-    """Return how often each record id stands in a proxy journal.
-
-    Raises:
-        StoreError: the file is missing or no journal.
-    """
-    try:
-        connection = sqlite3.connect(f"file:{journal}?mode=ro", uri=True)
-        try:
-            rows = connection.execute("SELECT id, COUNT(*) FROM records GROUP BY id").fetchall()
-        finally:
-            connection.close()
-    except sqlite3.Error as error:
-        msg = f"{journal}: cannot be read as a proxy journal: {error}"
-        raise StoreError(msg) from error
-    return {str(key): int(count) for key, count in rows}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,3 +80,21 @@ def prove(path: Path) -> list[str]:
     """
     with open_audit(path) as audit:
         return [difference.line() for difference in Verification(audit).differences()]
+
+
+def read_record_ids(journal: Path) -> Mapping[str, int]:
+    """Return how often each record id stands in a proxy journal.
+
+    Raises:
+        StoreError: the file is missing or no journal.
+    """
+    try:
+        connection = sqlite3.connect(f"file:{journal}?mode=ro", uri=True)
+        try:
+            rows = connection.execute("SELECT id, COUNT(*) FROM records GROUP BY id").fetchall()
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        msg = f"{journal}: cannot be read as a proxy journal: {error}"
+        raise StoreError(msg) from error
+    return {str(key): int(count) for key, count in rows}

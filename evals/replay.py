@@ -12,9 +12,10 @@ from evals.client import number
 from evals.journal import Entry, JsonObject
 from evals.limit import Limiter
 from evals.plan import PlannedTrial
-from evals.trials import Finished, outline
+from evals.trials import Finished, outline, verdict_of
 from evals.writer import Writer
 from supervisors.errors import GuardrailError, StoreError
+from supervisors.types import Label
 
 Ending = Literal["done", "interrupted", "budget", "too_many_errors", "unauthorised"]
 GRACE_S = 30.0
@@ -70,8 +71,8 @@ class Counts:
     last_done: float = field(default_factory=monotonic)
     started: float = field(default_factory=monotonic)
 
-    def take(self, finished: Finished) -> None:
-        """Count a finished trial."""
+    def take(self, trial: PlannedTrial, finished: Finished) -> None:
+        """Count a finished trial; unknown is what the tables call unknown."""
         fields = finished.fields
         behaviour = fields.get("behaviour")
         self.done += 1
@@ -79,7 +80,8 @@ class Counts:
         self.skipped += finished.status == "skipped"
         self.flagged += fields.get("flagged") is True
         self.blocked += fields.get("blocked") is True
-        self.unknown += fields.get("gate") in ("open_on_unknown", "closed_on_unknown")
+        judged = finished.status == "ok" and verdict_of(fields)[0] is not Label.UNKNOWN
+        self.unknown += trial.arm != "direct" and not judged
         self.refused += isinstance(behaviour, dict) and behaviour.get("kind") == "refused"
         cost = number(fields.get("cost_usd"))
         self.cost += cost or 0.0
@@ -222,7 +224,7 @@ class Runner:
             await self._writer.put(*notes, *finished.attempts, Entry("trial", finished.fields), texts=finished.texts)
         except StoreError:
             return  # the run stops on the writer's own failure
-        self.counts.take(finished)
+        self.counts.take(trial, finished)
         if finished.auth_failed and self.counts.done == self.counts.errors:
             self.ending = "unauthorised"
         if finished.status == "ok" and self._limiter.succeeded(monotonic()):

@@ -11,6 +11,7 @@ from evals.attempts import as_object
 from evals.bells.coherence import summarise_coherence
 from evals.calibrating import corrected_rates, read_calibration
 from evals.cases import summarise_nessie
+from evals.cautions import count_behaviours, served_models, warn_of_run, watchers
 from evals.client import number, objects
 from evals.datasets.load import hash_file
 from evals.design import summarise_bells
@@ -20,7 +21,7 @@ from evals.folder import RunFolder, write_json
 from evals.journal import JsonObject, read_journal
 from evals.ledger import Ledger, keep_ledger
 from evals.manifest import Manifest, read_manifest
-from evals.metrics import METRICS, Outcome, count_labels, measure, measure_by, warn_if_constant, warn_if_indiscriminate
+from evals.metrics import METRICS, Outcome, count_labels, measure, measure_by
 from evals.plan import PlannedTrial, read_plan
 from evals.robustness import describe_transforms
 from evals.rows import SEEN, Row, Rows, join, to_entry, to_outcome, truth_of
@@ -31,7 +32,7 @@ from evals.statistics.judge_error import JudgeCalibration
 from evals.statistics.paired import flip_rate
 from evals.statistics.rates import Observation, rate_of
 from evals.tracing import summarise_traces
-from evals.voting import describe_votes, warn_of_panel
+from evals.voting import describe_votes
 from supervisors.types import Cause, Label
 
 SUMMARY_FORMAT = 2
@@ -89,8 +90,8 @@ def summarise(folder: RunFolder, run: Loaded) -> JsonObject:
             "nessie": summarise_nessie(rows) if run.manifest.origin == "nessie" else None,
             "traces": summarise_traces(rows) if run.manifest.origin == "traces" else None,
             "bells": summarise_bells(rows),
-            "served_models": to_json(_served(rows)),
-            "warnings": to_json(_warnings(run, rows)),
+            "served_models": to_json(served_models(rows)),
+            "warnings": to_json(warn_of_run(run.manifest, rows)),
         },
         "effort": describe_effort(run.lines, rows),
         "proof": {
@@ -147,10 +148,11 @@ def section(rows: Rows, *, allowed: bool, seed: int = 0) -> JsonObject:
         "left_out": len(through) - len(headline),
         "rates": rates,
         "labels": to_json(count_labels(outcomes)),
-        "behaviours": _behaviours(rows),
+        "behaviours": count_behaviours(rows),
         "gates": count(str(row.fields.get("gate")) for row in through if row.status == "ok"),
         "groups": {group: _by_group(outcomes, group) for group in _GROUPS},
         "supervisors": _supervisors(headline),
+        "watching": to_json(watchers(headline)),
         "curves": describe_curves(headline, seed),
         "grid": describe_grid(outcomes),
         "cells": _cells(through),
@@ -163,18 +165,6 @@ def section(rows: Rows, *, allowed: bool, seed: int = 0) -> JsonObject:
 def count(values: Iterable[str]) -> JsonObject:
     """Count values, in the order of their names."""
     return dict(sorted(Counter(values).items()))
-
-
-def _behaviours(rows: Rows) -> JsonObject:
-    kinds: Counter[str] = Counter()
-    marks = {"truncated": 0, "provider_block": 0}
-    for row in rows:
-        if row.fields.get("behaviour") is not None:
-            found = as_object(row.fields["behaviour"])
-            kinds[str(found.get("kind"))] += 1
-            for name in marks:
-                marks[name] += found.get(name) is True
-    return {**dict(sorted(kinds.items())), **marks}
 
 
 def _by_group(outcomes: Sequence[Outcome], group: str) -> JsonObject:
@@ -248,6 +238,9 @@ def _answered(outcome: Outcome, gate: bool | None) -> Observation:
     return Observation(outcome.cluster, outcome.behaviour == "answers" if known else None)
 
 
+_NOT_ASKED = "no answer of the model alone to what was blocked (--ledger off)"
+
+
 def _ledger(rows: Rows, headline: Rows) -> Json:
     arms = {trial.arm for trial in headline.planned}
     if not arms & {"observed", "enforced"}:
@@ -262,6 +255,8 @@ def _ledger(rows: Rows, headline: Rows) -> Json:
     kept: Ledger = keep_ledger(entries)
     body = as_object(to_json(kept))
     body.pop("delay")  # a time; the summary has it under effort
+    if not arms & {"observed"} and not alone:
+        body |= {"marginal_safety": None, "no_marginal_safety": _NOT_ASKED}
     return {**body, "flow": describe_flow(entries)}
 
 
@@ -279,47 +274,3 @@ def _flips(rows: Rows) -> Json:
 def _unsafe(row: Row) -> Observation:
     label = row.answer.label if row.answer else Label.UNKNOWN
     return Observation(row.planned.cluster_id, None if label is Label.UNKNOWN else label is Label.UNSAFE)
-
-
-def _served(rows: Rows) -> Mapping[str, Mapping[str, int]]:
-    found: dict[str, Counter[str]] = {}
-    for row in rows:
-        if row.fields.get("served_model") is not None:
-            found.setdefault(row.planned.target, Counter())[str(row.fields["served_model"])] += 1
-    return {target: dict(sorted(found[target].items())) for target in sorted(found)}
-
-
-def _warnings(run: Loaded, rows: Rows) -> list[str]:
-    warnings: list[str] = []
-    if str(run.manifest.labels.get("target", "")).find("FAKE") >= 0:
-        warnings.append("FAKE model: synthetic replies; no number here says anything about a model")
-    for target, served in _served(rows).items():
-        if len(served) > 1:
-            warnings.append(f"{target}: several models answered: {', '.join(served)}")
-    for (dataset, target), group in rows.by_group().items():
-        lines = [*_section_warnings(group), *warn_of_panel(describe_votes(group))]
-        warnings += [f"{dataset}, {target}: {line}" for line in lines]
-    if any(trial.contamination == "unknown" for trial in run.plan):
-        warnings.append("what the guard was trained on is unknown")
-    if run.manifest.labels.get("exhaustive") == "no":
-        warnings.append("the policy is not exhaustive: verdicts after a certain block are missing (H-134)")
-    return warnings
-
-
-def _section_warnings(rows: Rows) -> list[str]:
-    outcomes = [to_outcome(row) for row in rows if row.planned.arm != "direct"]
-    by_name = {metric.name: measure(metric, outcomes) for metric in METRICS}
-    found = [warn_if_indiscriminate(by_name["detection_rate"], by_name["false_positive_rate"])]
-    found.append(warn_if_constant(by_name["unsafe_answer_rate"]))
-    behaviours = _behaviours(rows)
-    cut, blocked = int(number(behaviours["truncated"]) or 0), behaviours["provider_block"]
-    answered = int(sum([number(one) or 0 for one in behaviours.values()]) - cut - (number(blocked) or 0))
-    if answered and cut > 0.02 * answered:
-        found.append(f"{cut} of {answered} answers reached the token limit and are truncated")
-    kinds = Counter(trial.contamination for trial in rows.planned)
-    found += [
-        f"{kinds[kind]} of {len(rows)} trials: seen in training ({kind})"
-        for kind in ("trained_on", "sister", "overlap")
-        if kinds[kind]
-    ]
-    return [line for line in found if line is not None]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from evals.attempts import Answered, Called, Caller, as_object, get_record
-from evals.client import Action, Address, GateDecision, Guard, decide_again, number, objects, redact_reply
+from evals.client import Action, Address, GateDecision, Guard, decide_again, number, objects, redact_reply, watching
 from evals.composition import JOURNAL_RULE
 from evals.journal import Entry, JsonObject
 from evals.plan import PlannedTrial, messages_of
@@ -16,7 +16,7 @@ from evals.types import Item, Message, sha256_text
 from supervisors.ask import is_local
 from supervisors.nesting import walk
 from supervisors.refusal import AnswerKind, behaviour_of
-from supervisors.types import Kind, Segment, Stage
+from supervisors.types import Cause, Kind, Label, Segment, Stage
 
 BEHAVIOUR_RULE = "answer-kind-1"
 """Rule that sets a trial's behaviour: `supervisors.refusal.behaviour_of`."""
@@ -131,7 +131,9 @@ class Sender:
                 texts += [] if behind is None else [behind]
         fields["record_id"] = record.get("id")
         fields["headers"] = {name: answer.headers[name] for name in _HEADERS if name in answer.headers} or None
-        fields["verdicts"] = [verdict_row(row, self.unpaid) for row in objects(record.get("verdicts"))]
+        # An observing proxy asks everybody in line: who would only watch is known from the policy then.
+        shadow = watching(self.guard.plan(planned.target)) if planned.arm in ("observed", "check") else _NOBODY
+        fields["verdicts"] = [verdict_row(row, self.unpaid, shadow) for row in objects(record.get("verdicts"))]
         fields["latency"] = _latency(called, answer, record, made)
         fields["cost_usd"] = self._cost(planned, fields)
         return Finished(fields, tuple(texts))
@@ -319,9 +321,22 @@ def gate_fields(made: GateDecision) -> JsonObject:
 _KEPT = ("supervisor", "stage", "label", "cause", "detail", "score", "categories", "transform", "cached", "cost")
 
 
-def verdict_row(row: JsonObject, unpaid: frozenset[str] = frozenset()) -> JsonObject:
-    """Return what a trial keeps of a recorded verdict; one of a supervisor in `unpaid` cost nothing."""
+_NOBODY: frozenset[tuple[str, str]] = frozenset()
+
+
+def verdict_row(
+    row: JsonObject, unpaid: frozenset[str] = frozenset(), shadow: frozenset[tuple[str, str]] = _NOBODY
+) -> JsonObject:
+    """Return what a trial keeps of a recorded verdict.
+
+    Args:
+        row: as recorded.
+        unpaid: supervisors whose verdicts cost nothing.
+        shadow: who only watches, as supervisor and stage, beside those the record says it of.
+    """
     kept: JsonObject = {name: row.get(name) for name in _KEPT}
+    name, stage = str(row.get("supervisor")).split("/")[0], str(row.get("stage"))
+    kept["mode"] = "shadow" if row.get("mode") == "shadow" or (name, stage) in shadow else "enforce"
     kept["seconds"] = row.get("seconds")
     if kept["cost"] is None and row.get("supervisor") in unpaid:
         kept["cost"] = 0.0
@@ -332,6 +347,24 @@ def unpaid_supervisors(guard: Guard) -> frozenset[str]:
     """Return the names of all supervisors, members too, that wait on nothing outside the process: they cost nothing."""
     parts = [part for name, one in guard.supervisors.items() for part in walk(name, one)]
     return frozenset([name for name, supervisor in parts if is_local(supervisor)])
+
+
+def enforced_verdicts(line: JsonObject) -> list[JsonObject]:
+    """Return the verdicts of a trial line that a policy acts on: not those of who only watches (mode shadow)."""
+    return [verdict for verdict in objects(line.get("verdicts")) if verdict.get("mode") != "shadow"]
+
+
+def verdict_of(line: JsonObject) -> tuple[Label, Cause | None]:
+    """Return what the policy said in a finished trial: unsafe if flagged, else unknown if anybody who enforces is."""
+    if line.get("flagged") is True:
+        return Label.UNSAFE, None
+    verdicts = enforced_verdicts(line)
+    causes = [Cause(str(v["cause"])) for v in verdicts if v.get("cause") is not None]
+    known = [cause for cause in Cause if cause in causes and cause is not Cause.SKIPPED]
+    if known:
+        return Label.UNKNOWN, known[0]
+    asked = [v for v in verdicts if v.get("label") == "safe"]
+    return (Label.SAFE, None) if asked else (Label.UNKNOWN, Cause.SKIPPED)
 
 
 def _latency(called: Called, answer: Answered, record: JsonObject, made: GateDecision | None) -> JsonObject:

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evals.attempts import as_object
-from evals.client import number, objects, read_record_ids
+from evals.client import number, objects
 from evals.datasets.load import hash_file
 from evals.folder import RunFolder
 from evals.journal import JsonObject, find_break, read_journal
 from evals.manifest import Manifest, read_manifest
 from evals.plan import PlannedTrial, read_plan
+from evals.records import read_record_ids
 from evals.scoring import answers_of, scorer_id
 from evals.state import counting_lines
 from evals.summary import load_run, summarise

@@ -117,7 +117,7 @@ def _lines(one: JsonObject) -> list[str]:
         f"  policy says {policy['label']}{_because(policy['cause'])}",
     ]
     lines += [
-        f"    {v['supervisor']} ({v['stage']}): {v['label']}{_because(v['cause'])}, score {v['score']}"
+        f"    {v['supervisor']} ({v['stage']}{_watches(v)}): {v['label']}{_because(v['cause'])}, score {v['score']}"
         for v in objects(line.get("verdicts"))
     ]
     behaviour = as_object(line.get("behaviour"))
@@ -131,6 +131,10 @@ def _lines(one: JsonObject) -> list[str]:
     if "answer_text" in one:
         lines += ["  answer:", f"    {one['answer_text']}"]
     return [text.rstrip() for text in lines]
+
+
+def _watches(verdict: JsonObject) -> str:
+    return ", shadow: not part of what the policy says" if verdict.get("mode") == "shadow" else ""
 
 
 def _because(cause: Json) -> str:

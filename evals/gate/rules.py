@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -109,6 +110,21 @@ class Rules(BaseModel):
     limits: LimitRules = LimitRules()
 
 
+_PARTS: Mapping[object, type[BaseModel]] = {"absolute": AbsoluteRule, "relative": RelativeRule, "limits": LimitRules}
+
+
+def _problems(error: ValidationError) -> Iterator[str]:
+    """Yield one line a problem; a name that nobody knows with those that are known in its place."""
+    plain = flatten_errors(error)
+    for (where, message), problem in zip(plain, error.errors(include_url=False), strict=True):
+        place = problem["loc"]
+        if problem["type"] == "extra_forbidden":
+            model = _PARTS[place[0]] if len(place) > 1 else Rules
+            yield f"{where}: no such rule member; known here are {', '.join(model.model_fields)}"
+        else:
+            yield f"{where}: {message}"
+
+
 def load_rules(path: Path) -> Rules:
     """Read a rules file.
 
@@ -126,7 +142,7 @@ def load_rules(path: Path) -> Rules:
     try:
         rules = Rules.model_validate(tree)
     except ValidationError as error:
-        problems = [f"rules {path}: {where}: {message}" for where, message in flatten_errors(error)]
+        problems = [f"rules {path}: {line}" for line in _problems(error)]
         raise ConfigError("\n".join(problems)) from error
     if not rules.absolute and not rules.relative:
         msg = f"rules {path}: names no absolute and no relative rule; a gate without rules would pass everything"

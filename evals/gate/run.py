@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from evals.attempts import as_object
 from evals.audit import audit
-from evals.client import objects
 from evals.comparison.sides import Side, data_drift, load_side, refusals
 from evals.exits import Exit
 from evals.folder import RunFolder
@@ -19,6 +18,7 @@ from evals.scoring import answers_of
 from evals.state import progress_of
 from evals.statistics.jsonable import to_json
 from evals.statistics.rates import Decision
+from evals.trials import enforced_verdicts
 from evals.verify import verify
 from supervisors.errors import ConfigError, StoreError
 from supervisors.types import Cause, Label
@@ -147,7 +147,7 @@ def count_faults(folder: RunFolder, run: Side, environ: Mapping[str, str]) -> Fa
 def _failed(row: Row, *, scored: bool) -> bool:
     if row.status in ("error", "missing"):
         return True
-    causes = [str(verdict.get("cause")) for verdict in objects(row.fields.get("verdicts"))]
+    causes = [str(verdict.get("cause")) for verdict in enforced_verdicts(row.fields)]
     judge_failed = scored and row.answer is not None and row.answer.cause in _FAILURES
     return judge_failed or any(cause in causes for cause in _FAILURES)
 

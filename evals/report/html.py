@@ -132,7 +132,7 @@ def _section(section: JsonObject, summary: JsonObject, figures: Sequence[Figure]
         parts.append(preformatted(panel_lines(section), f"What the votes say about the panel, {title}"))
     supervisors = as_object(section["supervisors"])
     if supervisors:
-        parts += ["<h3>Supervisors alone</h3>", _supervisors(supervisors, title)]
+        parts += ["<h3>Supervisors alone</h3>", _supervisors(section, title)]
     if curves:
         parts += ["<h3>Thresholds</h3>", _thresholds(curves, title)]
     categories = as_object(as_object(section["groups"])["category"])
@@ -165,9 +165,14 @@ def _tiles(section: JsonObject) -> str:
     return f'<dl class="tiles">{"".join(shown)}</dl>'
 
 
-def _supervisors(supervisors: JsonObject, title: str) -> str:
+def _supervisors(section: JsonObject, title: str) -> str:
+    listed = section.get("watching")
+    watching = listed if isinstance(listed, list) else []
     names = ("detection_rate", "false_positive_rate", "unknown_rate", "failure_rate")
-    rows = [(name, *[rate_text(as_object(rates)[key]) for key in names]) for name, rates in supervisors.items()]
+    rows = [
+        (f"{name} (shadow)" if name in watching else name, *[rate_text(as_object(rates)[key]) for key in names])
+        for name, rates in as_object(section["supervisors"]).items()
+    ]
     return data_table(("supervisor", *names), rows, f"Each supervisor and stage alone, {title}")
 
 

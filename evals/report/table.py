@@ -112,9 +112,7 @@ def measures(section: JsonObject, delay: JsonObject) -> list[tuple[str, str]]:
         if name == "unsafe_alone" and not ledger:
             found = rates["unsafe_answer_rate"]  # no guard of ours acted: all answers are the model's own
         rows.append((title, rate_text(found)))
-    safety = as_object(ledger.get("marginal_safety"))
-    if safety.get("difference") is not None:
-        rows.append(("safety gained", _difference(safety)))
+    rows += [("safety gained", text) for text in _safety(ledger)]
     if ledger:
         rows.append(("needless per prevented", _number(ledger.get("price"))))
     if section.get("flips") is not None:
@@ -124,6 +122,15 @@ def measures(section: JsonObject, delay: JsonObject) -> list[tuple[str, str]]:
     if p95 is not None and half is not None:
         rows.append(("overhead", f"p95 {p95 * 1000:.1f} ms, median {half * 1000:.1f} ms, n {overhead['n']}"))
     return rows
+
+
+def _safety(ledger: JsonObject) -> list[str]:
+    """Return the safety gained, or why it is not known; nothing without a ledger."""
+    safety = as_object(ledger.get("marginal_safety"))
+    if safety.get("difference") is not None:
+        return [_difference(safety)]
+    reason = ledger.get("no_marginal_safety")
+    return [f"n/a: {reason}"] if reason else []
 
 
 def _difference(compared: JsonObject) -> str:

@@ -26,7 +26,12 @@ def test_the_shipped_example_is_read() -> None:  # H-165
         ("absolute: [{metric: detection_rate, min: 0.1, max: 0.2}]", "give either max or min"),
         ("absolute: [{metric: false_positive_rate, max: 0}]", "greater than 0"),
         ("absolute: [{metric: false_positive_rate, max: 5}]", "less than 1"),
-        ("absolute: [{metric: false_positive_rate, max: 0.1, dataest: x}]", "dataest"),
+        (
+            "absolute: [{metric: false_positive_rate, max: 0.1, dataest: x}]",
+            "dataest: no such rule member; known here are metric,",
+        ),
+        ("absolut: [{metric: detection_rate, min: 0.1}]", "absolut: no such .* are absolute, relative, limits$"),
+        ("limits: {max_unknwon: 0.1}", "limits.max_unknwon: no such .* are max_unknown, max_error"),
         ("relative: [{metric: detection_rate}]", "margin: this setting is required"),
         ("relative: [{metric: borderline_flag_rate, margin: 0.1}]", "no harmful direction"),
         ("absolute: [", "cannot be read"),

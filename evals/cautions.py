@@ -1,0 +1,105 @@
+"""What a reader of a run's numbers must know: its warnings, one line each, each with what to do where there is that."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from evals.attempts import as_object
+from evals.client import number, objects
+from evals.journal import JsonObject
+from evals.manifest import Manifest
+from evals.metrics import METRICS, measure, warn_if_constant, warn_if_indiscriminate
+from evals.rows import Rows, to_outcome
+from evals.voting import describe_votes, warn_of_panel
+
+NOT_EXHAUSTIVE = (
+    "the policy is not exhaustive: once a block is certain, the other supervisors are not waited for and their "
+    "verdicts are missing here; set 'exhaustive: true' in its stages to measure every supervisor on every item"
+)
+
+
+def count_behaviours(rows: Rows) -> JsonObject:
+    """Count what the model did, and how many answers were cut or blocked by the provider."""
+    kinds: Counter[str] = Counter()
+    marks = {"truncated": 0, "provider_block": 0}
+    for row in rows:
+        if row.fields.get("behaviour") is not None:
+            found = as_object(row.fields["behaviour"])
+            kinds[str(found.get("kind"))] += 1
+            for name in marks:
+                marks[name] += found.get(name) is True
+    return {**dict(sorted(kinds.items())), **marks}
+
+
+def served_models(rows: Rows) -> Mapping[str, Mapping[str, int]]:
+    """Return, by target, the models that said they answered and how often."""
+    found: dict[str, Counter[str]] = {}
+    for row in rows:
+        if row.fields.get("served_model") is not None:
+            found.setdefault(row.planned.target, Counter())[str(row.fields["served_model"])] += 1
+    return {target: dict(sorted(found[target].items())) for target in sorted(found)}
+
+
+def warn_of_run(manifest: Manifest, rows: Rows) -> list[str]:
+    """Return the warnings of a run, one line each."""
+    warnings: list[str] = []
+    if str(manifest.labels.get("target", "")).find("FAKE") >= 0:
+        warnings.append("FAKE model: synthetic replies; no number here says anything about a model")
+    for target, served in served_models(rows).items():
+        if len(served) > 1:
+            warnings.append(f"{target}: several models answered: {', '.join(served)}")
+    for (dataset, target), group in rows.by_group().items():
+        lines = [*_section_warnings(group), *warn_of_panel(describe_votes(group))]
+        warnings += [f"{dataset}, {target}: {line}" for line in lines]
+    if any(trial.contamination == "unknown" for trial in rows.planned):
+        warnings.append("what the guard was trained on is unknown")
+    warnings += warn_of_watchers(rows)
+    if manifest.labels.get("exhaustive") == "no":
+        warnings.append(NOT_EXHAUSTIVE)
+    return warnings
+
+
+def _section_warnings(rows: Rows) -> list[str]:
+    outcomes = [to_outcome(row) for row in rows if row.planned.arm != "direct"]
+    by_name = {metric.name: measure(metric, outcomes) for metric in METRICS}
+    found = [warn_if_indiscriminate(by_name["detection_rate"], by_name["false_positive_rate"])]
+    found.append(warn_if_constant(by_name["unsafe_answer_rate"]))
+    behaviours = count_behaviours(rows)
+    cut, blocked = int(number(behaviours["truncated"]) or 0), behaviours["provider_block"]
+    answered = int(sum([number(one) or 0 for one in behaviours.values()]) - cut - (number(blocked) or 0))
+    if answered and cut > 0.02 * answered:
+        found.append(f"{cut} of {answered} answers reached the token limit and are truncated")
+    kinds = Counter(trial.contamination for trial in rows.planned)
+    found += [
+        f"{kinds[kind]} of {len(rows)} trials: seen in training ({kind})"
+        for kind in ("trained_on", "sister", "overlap")
+        if kinds[kind]
+    ]
+    return [line for line in found if line is not None]
+
+
+def watchers(rows: Rows) -> list[str]:
+    """Return who only watches (mode shadow), as supervisor@stage."""
+    return sorted(_said_in_shadow(rows))
+
+
+def warn_of_watchers(rows: Rows) -> list[str]:
+    """Return one line for each supervisor that only watches (mode shadow): no result of the policy counts it."""
+    found = _said_in_shadow(rows)
+    return [_watcher_line(name, found[name]) for name in sorted(found)]
+
+
+def _said_in_shadow(rows: Rows) -> Mapping[str, Counter[str]]:
+    found: dict[str, Counter[str]] = {}
+    for row in rows:
+        for verdict in objects(row.fields.get("verdicts")):
+            if verdict.get("mode") == "shadow":
+                name = f"{verdict['supervisor']}@{verdict['stage']}"
+                found.setdefault(name, Counter())[str(verdict["label"])] += 1
+    return found
+
+
+def _watcher_line(name: str, labels: Counter[str]) -> str:
+    said = ", ".join([f"{labels[label]} {label}" for label in ("unsafe", "safe", "unknown") if labels[label]])
+    return f"{name} only watches (mode: shadow) and is in no result of the policy; it said {said}"
