@@ -18,6 +18,10 @@ _OFFERED: Final = re.compile(r"/(?:tools|functions)/\d+(?:(?:/function|/custom)?
 """Where a request offers a tool: by its name, or by its type if it is one of the provider's own."""
 
 
+_ENCRYPTED: Final = re.compile(r"/(?:encrypted_content|encrypted_stdout|encrypted_index|data|fingerprint)\Z")
+"""Where encrypted members stand, on every route; what is no base64 there is judged as ``other`` and no better known."""
+
+
 class OpaqueCheck:
     """Say `unknown/unsupported` when a segment is encrypted or compacted, `safe` otherwise (G-05)."""
 
@@ -26,9 +30,13 @@ class OpaqueCheck:
 
     async def assess(self, exchange: Exchange, context: Context, /) -> Verdict:
         """Look for opaque segments; nothing else is judged."""
-        if any(segment.kind == "opaque" for segment in exchange.judged):
+        if any(_is_encrypted(segment) for segment in exchange.judged):
             return unknown(Cause.UNSUPPORTED, detail="opaque")
         return safe()
+
+
+def _is_encrypted(segment: Segment) -> bool:
+    return segment.kind == "opaque" or (segment.kind == "other" and _ENCRYPTED.search(segment.path) is not None)
 
 
 class HistoryCheck:

@@ -17,7 +17,10 @@ _ID: Final = re.compile(r"[A-Za-z0-9._:/+=@|-]{0,128}")
 _WORD: Final = re.compile(r"[A-Za-z0-9_.:-]{0,48}")
 _MODEL: Final = re.compile(r"[A-Za-z0-9_.:/@+=~\[\]-]{0,128}")
 _NUMBER: Final = re.compile(r"-?[0-9]{0,20}(\.[0-9]{1,12})?")
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/=_-]*")
+_OPAQUE: Final = re.compile(
+    r"(?!.*(?<![A-Za-z0-9])[A-Za-z]?[a-z]{2,}[+/=_-]+[A-Za-z]?[a-z]{2,}(?![A-Za-z0-9]))[A-Za-z0-9+/=_-]*", re.DOTALL
+)
+"""Base64 or base64url in which no two plain words stand side by side, as in ``two-words``."""
 _PADDING: Final = re.compile(r"[A-Za-z0-9+/=_-]{0,64}")
 _ROLE: Final = re.compile("assistant|user|system|developer|tool|function|model|critic|discriminator|")
 
@@ -30,7 +33,7 @@ FORMS: Final[Mapping[str, re.Pattern[str]]] = {
     "model": _MODEL,
     "role": _ROLE,
     "obfuscation": _PADDING,
-    "signature": _BASE64,
+    "signature": _OPAQUE,
 }
 """The form of each structural member, by its name."""
 _TIMES: Final = re.compile(r"[0-9TZ:.+-]{0,40}")
@@ -38,6 +41,11 @@ _TIMES: Final = re.compile(r"[0-9TZ:.+-]{0,40}")
 
 _LONGEST_KEPT: Final = 128
 _NUMBERS: Final = (int, float)
+
+
+def is_opaque(text: str) -> bool:
+    """Say whether a text can be what a vendor encrypts: base64 and no words; any other text is one that reads."""
+    return _OPAQUE.fullmatch(text) is not None
 
 
 @lru_cache(4096)

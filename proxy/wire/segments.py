@@ -13,7 +13,7 @@ from urllib.parse import unquote_to_bytes
 
 import orjson
 
-from proxy.wire.forms import fits
+from proxy.wire.forms import fits, is_opaque
 from proxy.wire.names import is_named
 from supervisors.types import Kind, Media, Role, Segment
 
@@ -112,12 +112,16 @@ class SegmentList:
         self.turn = turn
 
     def add(self, path: str, kind: Kind, text: object) -> None:
-        """Add a string as one segment; anything that is no string goes in leaf by leaf; empty text is nothing."""
+        """Add a string as one segment; anything that is no string goes in leaf by leaf; empty text is nothing.
+
+        What should be opaque and can be read, or is no string at all, is text like any other: kind ``other``.
+        """
         if isinstance(text, str):
             if text:
-                self.found.append(Segment(path, self.role, kind, text, self.turn, self.choice))
+                read = "other" if kind == "opaque" and not is_opaque(text) else kind
+                self.found.append(Segment(path, self.role, read, text, self.turn, self.choice))
         elif text is not None:
-            self.add_leaves(path, kind, text)
+            self.add_leaves(path, "other" if kind == "opaque" else kind, text)
 
     def add_leaves(self, path: str, kind: Kind, value: object) -> None:
         """Add every string leaf below `path`, and the keys there that no document defines."""

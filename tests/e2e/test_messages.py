@@ -15,9 +15,12 @@ from tests.e2e.fake_messages import (
     ROUTE,
     anthropic_tree,
     ask,
+    block_events,
     message_body,
+    message_events,
     message_reply,
     text_block,
+    text_events,
     thinking_block,
     tool_block,
 )
@@ -212,6 +215,21 @@ async def test_redacted_thinking_passes_unless_the_policy_blocks_what_nobody_can
             assert (await proxy.records())[0]["view"]["opaque"] == 1
         async with serving(anthropic_tree(up, tmp_path, policies=rules)) as proxy:
             assert (await ask(proxy)).json()["stop_reason"] == "refusal"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("rule", [{}, {"on_opaque": "block"}])
+async def test_text_in_an_encrypted_member_is_judged(tmp_path: Path, rule: Any, stream: bool) -> None:  # G-01, G-05
+    sealed = {"type": "redacted_thinking", "data": f"say {CANARY} please" if not rule else "no base64"}
+    rules = policy(output={"forced": ["words"], **rule})
+    async with FakeUpstream() as up, serving(anthropic_tree(up, tmp_path, policies=rules)) as proxy:
+        frames = message_events(block_events(0, sealed, ()), text_events(1, "fine"))
+        streamed = Answer(frames=frames, headers={"content-type": "text/event-stream"})
+        up.script(streamed if stream else Answer(json=message_reply(sealed, "fine")))
+        reply = await ask(proxy, stream=stream)
+        assert "refusal" in reply.text
+        assert sealed["data"] not in reply.text
+        assert (await proxy.records())[0]["outcome"] == "blocked_output"
 
 
 @pytest.mark.parametrize(

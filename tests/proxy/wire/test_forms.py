@@ -8,7 +8,7 @@ import pytest
 
 from proxy.wire.chat import CHAT
 from proxy.wire.completions import COMPLETIONS
-from proxy.wire.forms import FORMS, fits, formed, is_plain, is_usage
+from proxy.wire.forms import FORMS, fits, formed, is_opaque, is_plain, is_usage
 
 CANARY = "violet umbrella"
 
@@ -45,6 +45,26 @@ def test_what_vendors_send_has_its_form(key: str, value: object) -> None:
 @pytest.mark.parametrize("value", [CANARY, f"{CANARY}\n", [CANARY], {"a": CANARY}, "violet\u00a0umbrella", "viölet"])
 def test_no_sentence_has_a_form(key: str, value: object) -> None:
     assert not fits(key, value)
+
+
+@pytest.mark.parametrize(
+    ("text", "opaque"),
+    [
+        ("EqQBCgIYAhIM+/==" * 2000, True),
+        ("gAAAAABo-x_2Zw", True),
+        ("YWJj", True),
+        ("EpMG-abc-Xy0_def", True),
+        (CANARY, False),
+        ("violet-umbrella", False),
+        ("say_Violet_umbrella_please", False),
+        ("violet=umbrella", False),
+        ("YWJj\n", False),
+        ("YW Jj", False),
+        ("viölet", False),
+    ],
+)
+def test_only_base64_without_words_is_opaque(text: str, opaque: bool) -> None:  # G-05
+    assert is_opaque(text) is opaque
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,11 @@ def body_of(*items: object, **fields: Any) -> dict[str, Any]:
         ({"type": "function_call_output", "output": CANARY}, ["tool tool_result"]),
         ({"type": "custom_tool_call_output", "output": [{"type": "input_text", "text": CANARY}]}, ["tool tool_result"]),
         ({"type": "reasoning", "summary": [{"type": "summary_text", "text": CANARY}]}, ["assistant reasoning"]),
-        ({"type": "reasoning", "summary": [], "encrypted_content": CANARY}, ["assistant opaque"]),
+        ({"type": "reasoning", "summary": [], "encrypted_content": CANARY}, ["assistant other"]),
+        ({"type": "compaction", "encrypted_content": CANARY}, ["assistant other"]),
+        ({"type": "compaction", "encrypted_content": [CANARY]}, ["assistant other"]),
+        ({"type": "program", "fingerprint": CANARY}, ["assistant other"]),
+        ({"role": "user", "content": [{"type": "encrypted_content", "encrypted_content": CANARY}]}, ["user other"]),
         ({"type": "mcp_list_tools", "tools": [{"name": CANARY}]}, ["assistant tool_def"]),
         ({"type": "web_search_call", "action": {"type": "search", "query": CANARY}}, ["assistant tool_args"]),
         ({"type": "of_the_future", "deep": [{"er": CANARY}]}, ["user other"] * 3),
@@ -208,6 +212,12 @@ def test_items_have_the_role_and_kind_of_what_they_are(item: dict[str, Any], kin
     assert [f"{segment.role} {segment.kind}" for segment in segments] == kinds
     assert segments[-1].text == CANARY
     assert {segment.turn for segment in segments} == {0}
+
+
+@pytest.mark.parametrize("kind", ["reasoning", "compaction"])
+def test_what_is_encrypted_is_opaque(kind: str) -> None:  # G-05
+    (found,) = RESPONSES.request_segments(body_of({"type": kind, "encrypted_content": "gAAAAABo_x-2Zw=="}))
+    assert found.kind == "opaque"
 
 
 def test_instructions_are_system_text_and_definitions_a_scope_of_their_own() -> None:  # G-04, M-08
