@@ -10,6 +10,9 @@ from typing import Any, Final
 from proxy.wire.names import is_named
 from proxy.wire.segments import KEYS, SegmentList, all_keys, as_list, as_object, escape, string_leaves
 
+_SEVERAL: Final = re.compile(r"\S\s+\S")
+"""White space inside a token; before or after its word a tokenizer may have some."""
+
 
 def keep_outside(tokens: Iterable[Any], spans: Sequence[tuple[int, int]]) -> list[Any] | None:
     """Return the entries of the tokens that overlap none of the spans.
@@ -89,8 +92,10 @@ def entry_texts(value: object, said: object, path: str = "") -> Iterator[tuple[s
     raw = [number for entry in entries for number in as_list(entry.get("bytes")) or []]
     if raw and all(isinstance(number, int) and 0 <= number < 256 for number in raw):
         written = bytes(raw).decode("utf-8", "replace")
-        if written not in (said, "".join([str(token) for token in taken])):
-            yield f"{path}/bytes", written
+        parts = [_written(entry) for entry in entries]
+        known = written in (said, "".join([str(token) for token in taken]))
+        if not (known and parts == taken):  # split as the tokens are, it was read with them
+            yield from _both_ways(parts, "" if known else written, f"{path}/bytes")
     others = [as_list(entry.get("top_logprobs")) or [] for entry in entries]
     tokens = [[str((as_object(other) or {}).get("token", "")) for other in row] for row in others]
     yield from _alternatives(tokens, taken, f"{path}/top_logprobs")
@@ -111,10 +116,31 @@ def _rest(entry: Mapping[str, object], path: str, *, nested: bool = False) -> It
             yield from _leaves(child, f"{path}/{escape(key)}")
 
 
+def _written(entry: Mapping[str, object]) -> str:
+    return bytes(as_list(entry.get("bytes")) or []).decode("utf-8", "replace")
+
+
+def _both_ways(tokens: Sequence[str], glued: str, path: str) -> Iterator[tuple[str, str]]:
+    """Yield the text that tokens spell and what they say alone, in one segment.
+
+    Args:
+        tokens: in order.
+        glued: what they spell; "" where it is judged already: then only tokens of several words say more alone.
+        path: pointer of the list.
+    """
+    alone = tokens if glued else [token for token in tokens if _SEVERAL.search(token) is not None]
+    texts = dict.fromkeys([text for text in (glued, *alone) if text])
+    if texts:
+        yield path, "\n".join(texts)
+
+
 def _spelled(tokens: Sequence[object], said: object, path: str) -> Iterator[tuple[str, str]]:
-    text = "".join([token for token in tokens if isinstance(token, str)])
-    if text and text != said:
-        yield path, text
+    texts = [token for token in tokens if isinstance(token, str)]
+    spelled = "".join(texts)
+    if spelled != said:
+        yield from _both_ways(texts, spelled, path)
+    elif len(texts) > 1:
+        yield from _both_ways(texts, "", path)
     yield from _leaves([token for token in tokens if not isinstance(token, str)], path)
 
 

@@ -36,7 +36,7 @@ def test_a_frame_with_a_key_given_twice_is_no_frame() -> None:  # W-02
     ("logprobs", "judged"),
     [
         ({"content": [{"token": "o"}, {"token": "k"}]}, ["ok"]),
-        ({"content": [{"token": "violet "}, {"token": "umbrella"}]}, ["ok", "violet umbrella"]),
+        ({"content": [{"token": "violet "}, {"token": "umbrella"}]}, ["ok", "violet umbrella\nviolet \numbrella"]),
         ({"refusal": [{"token": "violet umbrella"}]}, ["ok", "violet umbrella"]),
         ({"zz": "violet umbrella"}, ["ok", "zz", "violet umbrella"]),
         ("violet umbrella", ["ok", "violet umbrella"]),

@@ -27,9 +27,12 @@ def entry(token: str, *others: str, **more: Any) -> dict[str, Any]:
     ("entries", "found"),
     [
         ([entry("o", "o"), entry("k", "k")], []),
-        ([entry("vio"), entry("let")], ["violet"]),
+        ([entry("vio"), entry("let")], ["violet\nvio\nlet"]),
+        ([entry("ok"), entry("violet umbrella")], ["okviolet umbrella\nok\nviolet umbrella"]),
         ([entry("o", "o", "vio"), entry("k", "let", "k")], ["vio\nlet\nviolet"]),
-        ([entry("o", bytes=[118]), entry("k", bytes=[105])], ["vi"]),
+        ([entry("o", bytes=[118]), entry("k", bytes=[105])], ["vi\nv\ni"]),
+        ([entry("o", bytes=[111, 107]), entry("k")], []),
+        ([entry("ok", bytes=[226]), entry("", bytes=[130, 172])], ["€\n\ufffd\n\ufffd\ufffd"]),
         ([entry("o", bytes=[111]), entry("k", bytes=[107])], []),
         ([entry("o", note="violet"), entry("k")], ["note", "violet"]),
         ([entry("o"), entry("k"), "violet"], ["violet"]),
@@ -45,7 +48,9 @@ def test_entries_beyond_their_text(entries: Any, found: list[str]) -> None:
     ("logprobs", "found"),
     [
         ({"tokens": ["o", "k"], "token_logprobs": [-1, -2], "text_offset": [0, 1]}, []),
-        ({"tokens": ["vio", "let"]}, ["violet"]),
+        ({"tokens": ["vio", "let"]}, ["violet\nvio\nlet"]),
+        ({"tokens": ["ok", "violet umbrella"]}, ["okviolet umbrella\nok\nviolet umbrella"]),
+        ({"tokens": ["violet umbrella", "s"]}, ["violet umbrellas\nviolet umbrella\ns"]),
         ({"tokens": ["o", "k"], "top_logprobs": [{"o": -1, "vio": -2}, {"let": -1, "k": -3}]}, ["vio\nlet\nviolet"]),
         ({"tokens": ["o", "k"], "top_logprobs": [None, {"k": "violet"}]}, ["violet"]),
         ({"tokens": ["o", "k", 5], "text_offset": "violet"}, ["violet"]),
@@ -53,6 +58,23 @@ def test_entries_beyond_their_text(entries: Any, found: list[str]) -> None:
 )
 def test_parallel_lists_beyond_their_text(logprobs: Any, found: list[str]) -> None:
     assert [text for _, text in token_texts(logprobs, {"text": "ok"})] == found
+
+
+@pytest.mark.parametrize(
+    ("tokens", "found"),
+    [
+        (["a", " violet", " umbrella", "s\n "], []),
+        (["a", " violet umbrella", "s\n "], [" violet umbrella"]),
+        (["a violet umbrellas\n "], []),
+    ],
+)
+def test_a_token_of_several_words_is_judged_alone_even_where_the_tokens_are_the_text(
+    tokens: list[str], found: list[str]
+) -> None:
+    said = "".join(tokens)
+    entries = [entry(token, bytes=list(token.encode())) for token in tokens]
+    assert [text for _, text in entry_texts(entries, said)] == found
+    assert [text for _, text in token_texts({"tokens": tokens}, {"text": said})] == found
 
 
 PART: dict[str, Any] = {

@@ -205,7 +205,11 @@ def user(*blocks: object) -> dict[str, Any]:
         ({"type": "tool_use", "id": "t", "name": "f", "input": {"a": [CANARY]}}, "user", "tool_args"),
         ({"type": "thinking", "thinking": CANARY, "signature": "s"}, "user", "reasoning"),
         ({"type": "redacted_thinking", "data": CANARY}, "user", "other"),
-        ({"type": "web_search_tool_result", "content": [{"type": "web_search_result", "encrypted_content": CANARY}]}, "tool", "other"),
+        (
+            {"type": "web_search_tool_result", "content": [{"type": "web_search_result", "encrypted_content": CANARY}]},
+            "tool",
+            "other",
+        ),
         ({"type": "code_execution_result", "encrypted_stdout": [CANARY]}, "user", "other"),
         ({"type": "text", "text": "x", "citations": [{"encrypted_index": CANARY}]}, "user", "other"),
         ({"type": "text", "text": "x", "citations": [{"cited_text": CANARY}]}, "user", "annotation"),
