@@ -7,6 +7,8 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Final, cast
 
+from supervisors.errors import first_leaf
+
 PATIENCE_S: Final = 0.1
 """How long a body runs before anybody looks whether its caller is still there; O-10 allows half a second."""
 
@@ -26,15 +28,6 @@ async def beside(*background: Coroutine[Any, Any, None]) -> AsyncGenerator[None]
                 task.cancel()
     except BaseExceptionGroup as errors:
         raise first_leaf(errors) from None
-
-
-def first_leaf(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the first exception inside the group."""
-    found = errors.exceptions[0]
-    if not isinstance(found, BaseExceptionGroup):
-        return found
-    inner: BaseExceptionGroup[BaseException] = found  # pyright: ignore[reportUnknownVariableType] # isinstance widens
-    return first_leaf(inner)
 
 
 class Attended:

@@ -6,13 +6,14 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Final, Literal
+from typing import Final, Literal, cast
 from urllib.parse import urlsplit
 
 from proxy.config import Config
 from proxy.declared import UpstreamConfig
 from proxy.plan import OPAQUE, TOOLS, UNSEEN, Request, matches
 from proxy.policy import Policy, StagePolicy
+from proxy.resolving import find_unresolved
 from proxy.wire.adapter import EMBEDDINGS_ROUTE, INPUT_ONLY, MODERATIONS_ROUTE
 from proxy.wire.chat import CHAT
 from supervisors.ask import judged_stages, stream_capability
@@ -70,6 +71,9 @@ def _check_all(config: Config) -> Iterator[Finding]:
         yield from _check_recursion(name, supervisor, config)
     for name, policy in config.policies.items():
         yield from _check_policy(f"policies.{name}", policy, config.supervisors)
+    for one in find_unresolved(config):
+        yield Finding("error", one.path, one.message)
+    yield from _check_unused(config)
     yield from _check_aliases(config)
     yield from _check_unguarded(config)
     yield from _check_names(config)
@@ -81,6 +85,16 @@ def _check_all(config: Config) -> Iterator[Finding]:
     if not config.keys and config.server.host not in ("127.0.0.1", "::1", "localhost"):
         message = f"{config.server.host} is not loopback and no key is configured; add keys or listen on 127.0.0.1"
         yield Finding("error", "server.host", message)
+
+
+def _check_unused(config: Config) -> Iterator[Finding]:
+    """A supervisor that is defined and never asked protects nobody."""
+    named = {name for policy in config.policies.values() for _, names in policy.named() for name in names}
+    members = [part for one in config.supervisors.values() for _, part in list(walk("", one))[1:]]
+    for name, supervisor in config.supervisors.items():
+        if config.policies and name not in named and supervisor not in members:
+            message = "no policy names it, so it judges nothing; name it in a policy's input or output, or remove it"
+            yield Finding("warning", f"supervisors.{name}", message)
 
 
 def _check_aliases(config: Config) -> Iterator[Finding]:
@@ -155,7 +169,10 @@ def _check_unjudged(config: Config) -> Iterator[Finding]:
         if bare:
             names = ", ".join(sorted([one.key for one in bare if one.key]))
             who = f" for the keys {names}" if names else ""
-            message = f"coverage gap: no policy is attached to it on {CHAT.route}{who}: it passes unjudged"
+            message = (
+                f"coverage gap: no policy is attached to it on {CHAT.route}{who}: it passes unjudged; "
+                "name it in the attach.models of a policy, or leave attach out of one to cover every model"
+            )
             yield Finding("warning", f"models.{model}", message)
 
 
@@ -278,13 +295,29 @@ def _check_coverage(path: str, settings: StagePolicy, supervisors: Mapping[str, 
             for option, whole in (("turns", "all"), ("roles", None), ("kinds", None)):
                 value: object = getattr(part, option, whole)
                 if value != whole:
-                    yield Finding("warning", f"supervisors.{full}.{option}", f"coverage gap: only {value} is judged")
+                    message = f"coverage gap: only {_words(value)} is judged; {_remedy(option, full)}"
+                    yield Finding("warning", f"supervisors.{full}.{option}", message)
     parts = [part for name in settings.forced for _, part in walk(name, supervisors[name]) if hasattr(part, "scopes")]
     judged: set[str] = {scope for part in parts for scope in getattr(part, "scopes", ())}
     missing = sorted({"conversation", "system", "tool_def"} - judged)
     if path.endswith(".input") and parts and len(parts) == len(settings.forced) and missing:
-        message = f"coverage gap: no forced supervisor judges the scope {' or '.join(missing)} by itself"
+        message = (
+            f"coverage gap: no forced supervisor judges the scope {' or '.join(missing)} by itself; "
+            f"add it to the scopes of one: scopes: [{', '.join(sorted(judged | set(missing)))}]"
+        )
         yield Finding("warning", path, message)
+
+
+def _words(value: object) -> str:
+    """Return a setting's value as it is written in the file."""
+    if isinstance(value, set | frozenset | tuple | list):
+        return ", ".join(sorted([str(one) for one in cast("Iterable[object]", value)]))
+    return str(value)
+
+
+def _remedy(option: str, name: str) -> str:
+    remedy = "set turns: all" if option == "turns" else f"leave {option} out"
+    return f"{remedy} of {name}, or force another supervisor that judges the rest"
 
 
 def _check_streams(path: str, policy: Policy, supervisors: Mapping[str, Supervisor]) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager
 from time import perf_counter
 from typing import Any, cast
 
-from supervisors.errors import ChatError, ChatTimeout, ConfigError, GuardrailError, ReplyError
+from supervisors.errors import ChatError, ChatTimeout, ConfigError, GuardrailError, ReplyError, first_leaf
 from supervisors.types import (
     Assessment,
     Capability,
@@ -83,18 +83,26 @@ async def _assess_in_time(name: str, supervisor: Supervisor, exchange: Exchange,
 async def _assess(name: str, supervisor: Supervisor, exchange: Exchange, context: Context) -> Verdict:
     try:
         verdict = cast("object", await supervisor.assess(exchange, context))  # a plugin may break its promise
-    except (ChatTimeout, TimeoutError):
-        return unknown(Cause.TIMEOUT)
-    except ReplyError as error:
-        return unknown(Cause.UNPARSABLE, detail=error.detail)
     except Exception as error:  # noqa: BLE001 - the one broad except: any failure is `unknown`, with its type in the log
-        log.warning("supervisor failed", extra={"supervisor": name, "error": type(error).__name__})
-        cause = Cause.OVER_LIMIT if isinstance(error, ChatError) and error.code in _OVER_LIMIT else Cause.ERROR
-        return unknown(cause, detail=getattr(error, "code", None), reason=type(error).__name__)
+        return _to_unknown(name, error)
     if not isinstance(verdict, Verdict):
         log.warning("supervisor returned no verdict", extra={"supervisor": name})
         return unknown(Cause.ERROR, detail="no_verdict")
     return verdict
+
+
+def _to_unknown(name: str, raised: Exception) -> Verdict:
+    """Return the verdict of a failure; of several at once, of the first."""
+    error: BaseException = raised
+    if isinstance(raised, ExceptionGroup):
+        error = first_leaf(cast("ExceptionGroup[Exception]", raised))  # isinstance forgets what is inside
+    if isinstance(error, ChatTimeout | TimeoutError):
+        return unknown(Cause.TIMEOUT)
+    if isinstance(error, ReplyError):
+        return unknown(Cause.UNPARSABLE, detail=error.detail)
+    log.warning("supervisor failed", extra={"supervisor": name, "error": type(error).__name__})
+    cause = Cause.OVER_LIMIT if isinstance(error, ChatError) and error.code in _OVER_LIMIT else Cause.ERROR
+    return unknown(cause, detail=getattr(error, "code", None), reason=type(error).__name__)
 
 
 async def open_part(name: str, part: AbstractAsyncContextManager[Any]) -> None:

@@ -114,3 +114,12 @@ class DatasetError(GuardrailError):
     def __init__(self, message: str, *, drifted: bool = False) -> None:
         super().__init__(message)
         self.drifted = drifted
+
+
+def first_leaf(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the first exception inside the group."""
+    found = errors.exceptions[0]
+    if not isinstance(found, BaseExceptionGroup):
+        return found
+    inner: BaseExceptionGroup[BaseException] = found  # pyright: ignore[reportUnknownVariableType] # isinstance widens
+    return first_leaf(inner)

@@ -12,7 +12,7 @@ import yaml
 from proxy.checks import check_config
 from proxy.commands.verify import Subparsers
 from proxy.config import parse_config
-from proxy.importing.litellm import Imported, import_litellm
+from proxy.importing.litellm import Imported, import_litellm, looks_like_ours
 from proxy.importing.notes import Outcome
 from proxy.wire.segments import as_list, as_object
 from supervisors.errors import ConfigError
@@ -51,6 +51,9 @@ def run(args: argparse.Namespace) -> int:
         return EXIT_USAGE
     if tree is None:
         sys.stderr.write(f"error: {path} holds no mapping; a LiteLLM config has guardrails and model_list\n")
+        return EXIT_USAGE
+    if looks_like_ours(tree):
+        sys.stderr.write(f"error: {path}: this is not a LiteLLM config but one of this proxy; serve it as it is\n")
         return EXIT_USAGE
     if args.out is not None and args.out.exists():
         sys.stderr.write(f"error: {args.out} exists already; name another file\n")

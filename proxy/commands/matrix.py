@@ -11,12 +11,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+import httpx
+
 from proxy.commands.verify import Subparsers
 from proxy.config import Config, load_config, parse_config
 from proxy.matrix.cells import FAILING, Outcome
 from proxy.matrix.report import has_failed, write_json, write_text
-from proxy.matrix.run import ROUTES, run_matrix
-from supervisors.errors import GuardrailError
+from proxy.matrix.run import ROUTES, MatrixError, run_matrix
+from supervisors.errors import ConfigError, GuardrailError, first_leaf
 
 _BUILT_IN: Final = """
 upstreams:
@@ -84,14 +86,25 @@ def built_in() -> Config:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the report; returns 0, 1 when a cell is silent, 2 with one line when the config is wrong."""
+    """Print the report; returns 0, 1 when a cell is silent, 2 when the config is wrong, 3 when it cannot be run."""
     logging.basicConfig(level=logging.ERROR)
     try:
         config = built_in() if args.config is None else load_config(args.config, _MadeUp())
         matrix = asyncio.run(run_matrix(config, args.route or ROUTES))
-    except GuardrailError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
+    except BaseExceptionGroup as errors:
+        return _complain(first_leaf(errors))
+    except (GuardrailError, TimeoutError, OSError, httpx.HTTPError) as error:
+        return _complain(error)
     shown = FAILING | {Outcome(word) for word in args.show or ()}
     sys.stdout.write(write_json(matrix) if args.json else write_text(matrix, shown))
     return 1 if has_failed(matrix) else 0
+
+
+def _complain(error: BaseException) -> int:
+    """Say in one line what went wrong; returns 2 for a wrong config and 3 for a matrix that did not come to its end."""
+    if isinstance(error, ConfigError):
+        sys.stderr.write(f"{error}\n")
+        return 2
+    said = str(error) if isinstance(error, MatrixError) else f"the matrix failed: {type(error).__name__}: {error}"
+    sys.stderr.write(f"{said}\n")
+    return 3

@@ -163,10 +163,16 @@ def read_presidio(params: Entry) -> Iterator[Found]:
         ours = [name for entity in entities for name in _ENTITIES.get(entity, ())]
         presidio = [entity for entity in entities if entity not in _ENTITIES]
         if ours:
+            known = ", ".join([entity for entity in entities if entity in _ENTITIES])
+            text = f"{known} → rules with the presets {', '.join(ours)}, on_unsafe: {action}"
+            params.report.add("mapped", f"{params.path}.pii_entities_config", text)
             yield action, {"use": "rules", "presets": ours}
         if presidio:
-            text = "needs the extra: pip install 'guardrail-proxy[presidio]'"
-            params.report.add("changed", params.path, f"{', '.join(presidio)}: {text}")
+            text = (
+                f"{', '.join(presidio)} → use: presidio, on_unsafe: {action}; "
+                "needs the extra: pip install 'guardrail-proxy[presidio]'"
+            )
+            params.report.add("changed", f"{params.path}.pii_entities_config", text)
             yield action, {"use": "presidio", "entities": presidio, **floor}
 
 

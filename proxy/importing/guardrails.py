@@ -277,6 +277,22 @@ def _secrets(params: Entry, folder: Path) -> Sequence[Judged]:
     return (Judged({"use": "rules", "presets": ["secrets"]}, "redact"),)
 
 
+def _lakera(params: Entry, folder: Path) -> Sequence[Judged]:
+    """Map Lakera Guard v2; its own reading of personal data only, which LiteLLM masks, is a finding like any other."""
+    entry = _common(params, {"use": "lakera"}, key="LAKERA_API_KEY")
+    if isinstance(entry.get("url"), str) and not entry["url"].rstrip("/").endswith("/v2"):
+        entry["url"] = f"{entry['url'].rstrip('/')}/v2"
+    project = params.take_as("project_id", "project_id")
+    entry |= {"project_id": project} if project is not None else {}
+    params.drop(dict.fromkeys(("breakdown", "payload"), "is always asked for"))
+    params.drop({"dev_info": "is never asked for"})
+    monitor = params.take_as("on_flagged", "on_unsafe") == "monitor"
+    if not monitor:
+        text = "a text flagged for personal data alone is blocked; LiteLLM masks it. Write on_unsafe: redact for that"
+        params.report.add("changed", params.path, text)
+    return (Judged(entry, "log" if monitor else "block"),)
+
+
 def _judge(params: Entry, folder: Path) -> Sequence[Judged]:
     """Map a judge of quality, 0 to 100 where lower is worse, to a judge of risk, 0 to 1 where higher is worse."""
     model = params.take_as("judge_model", "model")
@@ -319,5 +335,6 @@ _KINDS: Mapping[str, Callable[[Entry, Path], Sequence[Judged]]] = {
     "hide-secrets": _secrets,
     "openai_moderation": _moderation,
     "azure/text_moderations": _azure,
+    "lakera_v2": _lakera,
     "llm_as_a_judge": _judge,
 }

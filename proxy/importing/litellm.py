@@ -11,6 +11,7 @@ from proxy.importing.guardrails import Guardrail, read_guardrail, to_secret
 from proxy.importing.notes import Entry, Report
 from proxy.importing.policies import Written, write_policies
 from proxy.wire.segments import as_list, as_object
+from supervisors.nearest import did_you_mean
 
 _PLACEHOLDER = "http://127.0.0.1:8000/v1"
 _GUARDING = frozenset(
@@ -57,8 +58,15 @@ def import_litellm(tree: Mapping[str, Any], folder: Path) -> Imported:
     write_policies(top, guardrails, written)
     _read_settings(top)
     for name in tree:
-        if name not in _READ:
+        if name in _OTHER:
             report.add("left", name, "not looked at")
+        elif name not in _READ:
+            text = (
+                f"no setting of a LiteLLM config that we know, so it was not read{did_you_mean(name, _READ | _OTHER)}"
+            )
+            report.add("unmapped", name, text)
+    if not (guardrails or written.policies or report.has("unmapped")):
+        report.add("unmapped", "guardrails", "the file has none, so nothing is written that judges anything")
     if written.supervisors:
         config["supervisors"] = written.supervisors
         config["policies"] = written.policies
@@ -68,6 +76,23 @@ def import_litellm(tree: Mapping[str, Any], folder: Path) -> Imported:
 _READ = frozenset(
     {"model_list", "general_settings", "litellm_settings", "guardrails", "policies", "policy_attachments"}
 )
+
+
+_OTHER = frozenset(
+    {
+        *("router_settings", "environment_variables", "callback_settings", "credential_list", "vector_store_registry"),
+        *("files_settings", "finetune_settings", "assistant_settings", "default_vertex_config", "search_tools"),
+        *("mcp_servers", "mcp_aliases", "mcp_tools", "prompts", "cache_params", "worker_registry", "agent_list"),
+    }
+)
+"""Top-level settings of a LiteLLM config that guard nothing."""
+
+_OURS = frozenset({"upstreams", "supervisors", "unguarded_routes", "journal", "input", "output"})
+
+
+def looks_like_ours(tree: Mapping[str, Any]) -> bool:
+    """Say whether a file is a config of this proxy rather than of LiteLLM."""
+    return bool(_OURS & set(tree)) and not {"model_list", "litellm_settings", "guardrails"} & set(tree)
 
 
 def _read_models(top: Entry, config: dict[str, Any]) -> None:

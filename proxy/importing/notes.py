@@ -44,10 +44,14 @@ class Report:
         """Append a line."""
         self.notes.append(Note(outcome, path, text))
 
+    def has(self, outcome: Outcome) -> bool:
+        """Say whether a line has this outcome."""
+        return any(note.outcome == outcome for note in self.notes)
+
     @property
     def complete(self) -> bool:
         """Say whether everything has a counterpart."""
-        return not any(note.outcome == "unmapped" for note in self.notes)
+        return not self.has("unmapped")
 
     def lines(self) -> Iterator[str]:
         """Yield the report: what needs a reader first, then the rest, then the counts."""

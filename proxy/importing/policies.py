@@ -32,17 +32,19 @@ class Written:
 
     def place(self, policy: str, found: Guardrail, attach: Mapping[str, Any], *, forced: bool) -> None:
         """Write the policies that a guardrail runs by, one an action and tag."""
-        for supervisor, action in self.names[found.name]:
+        listed = self.names[found.name]
+        for action in dict.fromkeys([action for _, action in listed]):
+            supervisors = [supervisor for supervisor, its in listed if its == action]
             for placed in found.placed:
-                name = policy if action == self.names[found.name][0][1] else f"{policy}-{action}"
+                name = policy if action == listed[0][1] else f"{policy}-{action}"
                 name += f"-{clean_name(placed.tag)}" if placed.tag is not None else ""
                 target = {**attach, "tags": [placed.tag]} if placed.tag is not None else dict(attach)
-                self._write(name, supervisor, (found, placed, action), target, forced=forced)
+                self._write(name, supervisors, (found, placed, action), target, forced=forced)
 
     def _write(
         self,
         name: str,
-        supervisor: str,
+        supervisors: Sequence[str],
         what: tuple[Guardrail, Placed, str],
         attach: Mapping[str, Any],
         *,
@@ -55,7 +57,7 @@ class Written:
                 text = "masking is impossible beside the model's call: written as mode: blocking"
                 self.report.add("changed", f"guardrails.{found.name}.mode", text)
                 mode = "blocking"  # noqa: PLW2901 - what is written, not what was read
-            settings: dict[str, Any] = {"forced" if forced else "optional": [supervisor]}
+            settings: dict[str, Any] = {"forced" if forced else "optional": list(supervisors)}
             settings |= {} if mode == "blocking" else {"mode": mode}
             settings |= (
                 {"on_unsafe": "log", "on_unknown": "log"}

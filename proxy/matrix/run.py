@@ -30,6 +30,7 @@ from proxy.wire.embeddings import EMBEDDINGS
 from proxy.wire.messages import MESSAGES
 from proxy.wire.moderations import MODERATIONS
 from proxy.wire.responses import RESPONSES
+from supervisors.errors import GuardrailError
 
 ROUTES: Final = (
     CHAT.route,
@@ -41,7 +42,14 @@ ROUTES: Final = (
     CHECK_ROUTE,
 )
 _TIMEOUT_S: Final = 60.0
+_SETTLE_S: Final = 15.0
+"""How long the journal may take to hold the last record."""
 _POLL_S: Final = 0.02
+_NEVER_JUDGED: Final = frozenset({401, 403, 404, 405, 413, 429})
+
+
+class MatrixError(GuardrailError):
+    """The matrix could not be run to its end; it says nothing about the config's coverage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,20 +133,37 @@ class _Walk:
             headers["authorization"] = f"Bearer {self.standing.keys[lane.key]}"
         reply = await self.client.post(place.route, content=orjson.dumps(body), headers=headers)
         leaked = sent_holds(self.script.received) if place.stage == "input" else reply_holds(reply.content)
+        if control and reply.status_code in _NEVER_JUDGED:
+            msg = (
+                f"the matrix cannot run: a harmless exchange on {place.route} is answered with {reply.status_code} "
+                f"before anybody judges it: {reply.text[:300]}"
+            )
+            raise MatrixError(msg)
         self.sent.append(Exchanged(lane, place, delivery, request_id, reply.status_code, leaked, control))
 
     async def records(self) -> dict[str, Mapping[str, Any]]:
         """Return the records of everything sent, by request id, once all of them are there."""
-        journal = self.app.gateway.journal
         found: dict[str, Mapping[str, Any]] = {}
-        async with asyncio.timeout(_TIMEOUT_S):
-            while len(found) < len(self.sent):
-                await journal.flush()
-                found, after = {}, None
-                while page := await journal.find(Filters(limit=1000, after=after)):
-                    found |= {row["request_id"]: row for row in page}
-                    after = page[-1]["id"]
-                await asyncio.sleep(0 if len(found) == len(self.sent) else _POLL_S)
+        try:
+            async with asyncio.timeout(_SETTLE_S):
+                while len(found) < len(self.sent):
+                    found = await self._written()
+                    await asyncio.sleep(0 if len(found) == len(self.sent) else _POLL_S)
+        except TimeoutError:
+            lost = [one for one in self.sent if one.request_id not in found]
+            first = f"the first is {lost[0].place.route}, {lost[0].place.shape}, answered with {lost[0].status}"
+            msg = f"the matrix cannot be read: {len(lost)} of {len(self.sent)} exchanges left no record; {first}"
+            raise MatrixError(msg) from None
+        return found
+
+    async def _written(self) -> dict[str, Mapping[str, Any]]:
+        journal = self.app.gateway.journal
+        await journal.flush()
+        found: dict[str, Mapping[str, Any]] = {}
+        after = None
+        while page := await journal.find(Filters(limit=1000, after=after)):
+            found |= {row["request_id"]: row for row in page}
+            after = page[-1]["id"]
         return found
 
 

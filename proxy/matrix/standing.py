@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from proxy.config import Config, JournalConfig, KeyConfig
+from proxy.config import Config, JournalConfig, KeyConfig, LimitsConfig
 from proxy.declared import LocalUpstreamConfig, UpstreamConfig
 from proxy.matrix.cells import CANARY
 from proxy.matrix.models import guard_model, judge_model, moderation_model
@@ -169,7 +169,9 @@ def stand(config: Config, origin: str, folder: Path, *, native: bool) -> Standin
         "supervisors": {name: stage.place(name, one) for name, one in config.supervisors.items()},
         "policies": {name: _exhaustive(one) for name, one in config.policies.items()},
         "journal": JournalConfig(path=folder / "matrix.sqlite3", input="off", output="off"),
-        "limits": config.limits.model_copy(update={"request_timeout_s": 30.0}),
+        "limits": _limits(config.limits),
+        "models": {name: one.model_copy(update={"max_concurrency": None}) for name, one in config.models.items()},
+        "caches": {},
         "server": config.server.model_copy(update={"allowed_hosts": ()}),
     }
     return Standing(config.model_copy(update=changes), keys, stage.responders, stage.stand_ins)
@@ -177,11 +179,19 @@ def stand(config: Config, origin: str, folder: Path, *, native: bool) -> Standin
 
 def _upstream(settings: UpstreamConfig | LocalUpstreamConfig, origin: str, *, native: bool) -> UpstreamConfig:
     vendor = "anthropic" if native and speaks_messages(settings) else "openai"
-    return UpstreamConfig(base_url=f"{origin}/v1", vendor=vendor, timeout_s=20.0)
+    return UpstreamConfig(base_url=f"{origin}/v1", vendor=vendor, timeout_s=20.0, breaker_failures=0)
+
+
+def _limits(settings: LimitsConfig) -> LimitsConfig:
+    """Return limits that no exchange of the matrix meets; what a request may cost at its judges is a decision, kept."""
+    kept = ("judge_calls_per_request", "judge_cost_usd_per_request")
+    return LimitsConfig(request_timeout_s=30.0).model_copy(update={name: getattr(settings, name) for name in kept})
 
 
 def _key(settings: KeyConfig, key: str) -> KeyConfig:
-    return settings.model_copy(update={"key": None, "sha256": sha256(key.encode()).hexdigest()})
+    digest = sha256(key.encode()).hexdigest()
+    unlimited = {"requests_per_minute": None, "max_in_flight": None}
+    return settings.model_copy(update={"key": None, "sha256": digest, **unlimited})
 
 
 def _exhaustive(policy: Policy) -> Policy:

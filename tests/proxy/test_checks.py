@@ -11,7 +11,7 @@ from proxy.config import Config
 from supervisors.testing import Always, Finds
 
 WORDS = {"use": "rules", "keywords": ["violet umbrella"]}
-JUDGE = {"use": "judge", "model": "m"}
+JUDGE = {"use": "judge", "model": "gpt"}
 BASE: dict[str, Any] = {
     "upstreams": {"main": {"base_url": "http://127.0.0.1:1/v1"}},
     "models": {"gpt": {"upstream": "main"}},
@@ -142,8 +142,16 @@ def test_what_leaves_a_gap_is_a_warning(parts: dict[str, Any], said: str) -> Non
 
 
 def test_a_sound_config_has_no_finding() -> None:
-    parts = policy(input={"forced": ["words"]}, output={"forced": ["words"]}, attach={"models": ["g*"]})
+    parts = policy(input={"forced": ["words"]}, output={"forced": ["words", "judge"]}, attach={"models": ["g*"]})
     assert findings("error", **parts) == findings("warning", **parts) == []
+
+
+def test_a_supervisor_that_no_policy_names_is_a_warning_unless_it_is_a_member() -> None:
+    warned = findings("warning", **policy(input={"forced": ["words"]}))
+    assert next(line for line in warned if "no policy names it" in line).startswith("supervisors.judge: ")
+    panel = {"words": WORDS, "panel": {"use": "vote", "strategy": "any", "members": {"w": WORDS, "j": JUDGE}}}
+    warned = findings("warning", supervisors=panel, **policy(input={"forced": ["panel"]}))
+    assert not any("no policy names it" in line for line in warned)
 
 
 def test_a_supervisor_built_in_code_is_checked_too() -> None:

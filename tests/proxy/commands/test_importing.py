@@ -58,3 +58,10 @@ def test_a_file_that_is_no_config_is_refused(
     assert main(["import", "litellm", write(tmp_path, text)]) == 2
     assert message in capsys.readouterr().err
     assert main(["import", "litellm", str(tmp_path / "none.yaml")]) == 2
+
+
+def test_a_config_of_our_own_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "proxy.yaml"
+    path.write_text("upstreams: {main: {base_url: http://127.0.0.1:8000/v1}}\n")
+    assert main(["import", "litellm", str(path)]) == 2
+    assert "this is not a LiteLLM config" in capsys.readouterr().err

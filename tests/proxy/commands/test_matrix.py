@@ -55,3 +55,16 @@ def test_json_has_every_cell(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_a_wrong_config_is_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["matrix", write(tmp_path, {"nope": 1})]) == 2
     assert "unknown setting" in capsys.readouterr().err
+
+
+def test_rates_and_limits_of_callers_do_not_stop_the_matrix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tight = {
+        **TREE,
+        "upstreams": {"main": {"base_url": "https://api.example/v1", "max_concurrency": 1, "breaker_failures": 1}},
+        "models": {"m": {"upstream": "main", "max_concurrency": 1}},
+        "keys": {"app": {"key": {"env": "NOR_THIS"}, "requests_per_minute": 1, "max_in_flight": 1}},
+        "caches": {"words": {"ttl_s": 60}},
+        "limits": {"max_in_flight": 1, "max_queue": 0, "max_choices": 1, "max_tokens": 1, "max_body_bytes": 10},
+    }
+    assert main(["matrix", write(tmp_path, tight), "--route", "/v1/embeddings", "--route", "/v1/messages"]) in (0, 1)
+    assert "cells" in capsys.readouterr().out

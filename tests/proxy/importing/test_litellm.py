@@ -350,3 +350,38 @@ litellm_settings: {callbacks: [presidio], cache: true}
     assert found.config["models"]["own"] == {"upstream": "upstream2", "model": "llama"}
     assert found.config["keys"] == {"master": {"key": {"env": "MASTER"}, "admin": True}}
     assert unmapped(found) == ["model_list[3]", "litellm_settings.callbacks"]
+
+
+def test_every_supervisor_of_a_presidio_guardrail_is_named_by_a_policy() -> None:
+    wanted = "{EMAIL_ADDRESS: MASK, CREDIT_CARD: BLOCK, PERSON: MASK}"
+    found = one(f"guardrail: presidio, mode: pre_call, default_on: true, pii_entities_config: {wanted}")
+    assert policy(found)["input"] == {"forced": ["g", "g-presidio-redact"], "on_unsafe": "redact"}
+    assert policy(found, "g-block")["input"] == {"forced": ["g-rules-block"], "on_unsafe": "block"}
+    said = "\n".join(found.report.lines())
+    assert "EMAIL_ADDRESS → rules with the presets pii.email, on_unsafe: redact" in said
+    assert "CREDIT_CARD → rules with the presets pii.card, on_unsafe: block" in said
+    assert "PERSON → use: presidio, on_unsafe: redact; needs the extra" in said
+
+
+def test_lakera_is_lakera() -> None:
+    params = "guardrail: lakera_v2, mode: pre_call, default_on: true, api_base: 'https://x.example', project_id: p1"
+    found = one(f"{params}, breakdown: true, api_key: os.environ/LAKERA_API_KEY")
+    wanted = {"use": "lakera", "api_key": {"env": "LAKERA_API_KEY"}, "url": "https://x.example/v2", "project_id": "p1"}
+    assert {name: entry(found)[name] for name in wanted} == wanted
+    assert policy(found)["input"] == {"forced": ["g"], "on_unsafe": "block"}
+    assert found.report.complete
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("gaurdrails: []", "unmapped: gaurdrails: no setting of a LiteLLM config that we know, so it was not read"),
+        ("gaurdrails: []", "did you mean 'guardrails'?"),
+        ("router_settings: {}", "unmapped: guardrails: the file has none"),
+        ("guardrails: []", "unmapped: guardrails: the file has none"),
+    ],
+)
+def test_a_file_that_is_not_understood_is_not_complete(text: str, said: str) -> None:
+    found = run(text)
+    assert not found.report.complete
+    assert said in "\n".join(found.report.lines())

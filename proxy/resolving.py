@@ -1,0 +1,65 @@
+"""Models that supervisors ask by name: whom a name leads to, and names that lead nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from proxy.config import Config
+from supervisors.cascade import Cascade
+from supervisors.nearest import did_you_mean
+from supervisors.nesting import children
+from supervisors.self_judge import SelfJudge
+from supervisors.types import Endpoint, Supervisor
+
+
+@dataclass(frozen=True, slots=True)
+class Unresolved:
+    """A name that leads to no model.
+
+    Args:
+        path: setting that holds it.
+        message: what is wrong and what would be right.
+    """
+
+    path: str
+    message: str
+
+
+def walk_paths(path: str, supervisor: Supervisor) -> Iterator[tuple[str, Supervisor]]:
+    """Yield the supervisor and everything under it, each with the path of its entry in the file."""
+    yield path, supervisor
+    for index, (name, child) in enumerate(children(supervisor).items()):
+        part = f"steps.{index}.supervisor" if isinstance(supervisor, Cascade) else f"members.{name}"
+        yield from walk_paths(f"{path}.{part}", child)
+
+
+def find_unresolved(config: Config) -> Iterator[Unresolved]:
+    """Yield every supervisor that would ask a model nobody serves: each of its verdicts would be unknown."""
+    served = config.served_models()
+    known = ", ".join(sorted(served)) or "none"
+    for name, supervisor in config.supervisors.items():
+        for path, part in walk_paths(f"supervisors.{name}", supervisor):
+            endpoint: object = getattr(part, "endpoint", None)
+            if not isinstance(endpoint, Endpoint) or endpoint.url is not None or endpoint.vendor != "openai":
+                continue
+            if endpoint.model not in served and "*" not in served:
+                hint = did_you_mean(endpoint.model, served)
+                message = f"unknown model {endpoint.model!r}; known: {known}{hint}"
+                if getattr(part, "model", None) is None:
+                    message = f"give 'url', or one of the served models; without either it asks an {message}"
+                yield Unresolved(f"{path}.model", message)
+    yield from _find_nameless(config)
+
+
+def _find_nameless(config: Config) -> Iterator[Unresolved]:
+    """A moderation has no model that answers, so nobody who judges itself can be asked there."""
+    for alias, name in config.moderation_aliases().items():
+        policy = config.policies.get(name)
+        if policy is None or alias in config.served_models() or "*" in config.served_models():
+            continue
+        for forced in policy.input.forced:
+            for path, part in walk_paths(f"supervisors.{forced}", config.supervisors[forced]):
+                if isinstance(part, SelfJudge) and config.moderations.aliases is not None:
+                    message = f"the policy {name} asks {path}, and a moderation has no answering model; take another"
+                    yield Unresolved(f"moderations.aliases.{alias}", message)

@@ -1,0 +1,68 @@
+"""Supervisors that ask a model by a name nobody serves are found at start, wherever they are nested."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from proxy.checks import check_config
+from proxy.config import Config
+
+WRONG = {"use": "judge", "model": "judge-x"}
+GUARD = {"use": "guard", "card": "llama-guard-3-8b"}
+SAID = "unknown model 'judge-x'; known: assistant, judge-a; did you mean 'judge-a'?"
+
+
+def errors(supervisor: dict[str, Any], **parts: Any) -> list[str]:
+    tree = {
+        "upstreams": {"main": {"base_url": "http://127.0.0.1:1/v1"}},
+        "models": {"assistant": {"upstream": "main"}, "judge-a": {"upstream": "main"}},
+        "supervisors": {"harm": supervisor},
+        "policies": {"p": {"input": {"forced": ["harm"]}}},
+        **parts,
+    }
+    found = check_config(Config.model_validate(tree))
+    return [f"{one.path}: {one.message}" for one in found if one.severity == "error"]
+
+
+@pytest.mark.parametrize(
+    ("supervisor", "path"),
+    [
+        (WRONG, "supervisors.harm.model"),
+        ({**GUARD, "model": "judge-x"}, "supervisors.harm.model"),
+        ({"use": "vote", "strategy": "any", "members": {"c": WRONG}}, "supervisors.harm.members.c.model"),
+        (
+            {"use": "cascade", "steps": [{"supervisor": {"use": "rules", "keywords": ["a"]}}, {"supervisor": WRONG}]},
+            "supervisors.harm.steps.1.supervisor.model",
+        ),
+    ],
+)
+def test_an_unknown_model_is_named_with_its_path(supervisor: dict[str, Any], path: str) -> None:
+    assert errors(supervisor) == [f"{path}: {SAID}"]
+
+
+def test_a_guard_without_model_and_url_is_told_what_it_lacks() -> None:
+    (said,) = errors(GUARD)
+    assert said.startswith("supervisors.harm.model: give 'url', or one of the served models")
+
+
+@pytest.mark.parametrize(
+    "supervisor",
+    [
+        {**WRONG, "url": "http://127.0.0.1:1/v1"},
+        {**WRONG, "vendor": "anthropic"},
+        {**WRONG, "model": "judge-a"},
+    ],
+)
+def test_a_model_that_can_be_reached_is_no_error(supervisor: dict[str, Any]) -> None:
+    assert errors(supervisor) == []
+
+
+def test_a_wildcard_serves_every_name() -> None:
+    assert errors(WRONG, models={"*": {"upstream": "main"}}) == []
+
+
+def test_nobody_can_judge_itself_in_a_moderation() -> None:
+    (said,) = errors({"use": "self_judge"}, moderations={"aliases": {"words": "p"}})
+    assert said.startswith("moderations.aliases.words: ")
