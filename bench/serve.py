@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import uvicorn
 
@@ -25,7 +25,7 @@ from proxy.asgi import Receive, Scope, Send, read_body, read_headers
 from proxy.call import Call, Progress
 from proxy.commands.serve import DrainingServer, listen
 from proxy.config import Config
-from proxy.edge import EdgeProtocol
+from proxy.edge import server_settings
 from proxy.gateway import Gateway
 from proxy.logs import set_up_logging
 from proxy.pipeline import Pipeline
@@ -242,27 +242,12 @@ def main() -> None:
     listener = listen("127.0.0.1", args.port)
     if args.kind in ("relay", "aiohttp"):
         app = relay if args.kind == "relay" else pass_through
-        uvicorn.Server(_server_settings(app, lifespan="off")).run(sockets=[listener])
+        uvicorn.Server(server_settings(app, lifespan="off", end_s=5)).run(sockets=[listener])
         return
     gateway = GATEWAYS[args.kind](build_config(setup))
-    server = DrainingServer(_server_settings(App(gateway), lifespan="on"), gateway)
+    server = DrainingServer(server_settings(App(gateway), end_s=5), gateway)
     server.run(sockets=[listener])
     sys.exit(gateway.failure is not None)
-
-
-def _server_settings(app: Any, *, lifespan: Literal["on", "off"]) -> uvicorn.Config:
-    """Return the settings that `guardrail-proxy serve` uses."""
-    return uvicorn.Config(
-        app,
-        loop="uvloop",
-        http=EdgeProtocol,
-        proxy_headers=False,
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        lifespan=lifespan,
-        timeout_graceful_shutdown=5,
-    )
 
 
 if __name__ == "__main__":

@@ -97,7 +97,10 @@ class App:
 
     def _is_known_host(self, scope: Scope) -> bool:
         """Say whether the Host header names us; probes by address reach the two health routes (X-04)."""
-        return scope["path"] in _PROBES or read_host(read_headers(scope)) in self.gateway.hosts
+        if scope["path"] in _PROBES:
+            return True
+        given = [name for name, _ in scope["headers"] if name == b"host"]
+        return len(given) == 1 and read_host(read_headers(scope)) in self.gateway.hosts
 
     async def _refuse_host(self, scope: Scope, send: Send) -> None:
         request_id = read_request_id(read_headers(scope), new_id())

@@ -61,6 +61,8 @@ async def read_body(
             compression.
         ClientGone: the caller left before the end.
     """
+    if headers.get("transfer-encoding", "chunked").strip().lower() != "chunked":
+        raise RequestError(400, "unsupported_transfer_encoding", "The only transfer encoding served is chunked.")
     declared = headers.get("content-length", "")
     if declared.isdigit() and int(declared) > max_bytes:
         raise _too_large(max_bytes)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, Literal, cast
 
+import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from proxy.headers import Header
+from proxy.wire.errors import RequestError, openai_reply
 
 
 class EdgeProtocol(HttpToolsProtocol):
@@ -21,11 +24,48 @@ class EdgeProtocol(HttpToolsProtocol):
         super().connection_made(cast("asyncio.Transport", joiner))
 
     def on_headers_complete(self) -> None:
-        """Begin to serve one request."""
+        """Begin to serve one request; refuse what another server on the way could read as two."""
+        if self.parser.should_upgrade():
+            self._refuse("Upgrades are not served; leave the Upgrade header out.")
+            return
+        if not self.url.startswith(b"/") and self.url != b"*":
+            self._refuse("The request target must be a path.")
+            return
         super().on_headers_complete()
         cycle = cast("RequestResponseCycle | None", self.cycle)  # none yet, whatever its annotation says
         if cycle is not None and cycle.scope is self.scope:
             self.scope["extensions"] = cast("Any", {DIRECT: Direct(cycle, self._wire)})  # ours, not one of ASGI
+
+    def _refuse(self, message: str) -> None:
+        """Answer 400 and close: where a body would begin, nothing may be read as the next request."""
+        reply = openai_reply(RequestError(400, "bad_request", message), "")
+        head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(reply.body)
+        self._wire.write(STATUS_LINE[400] + head + reply.body)
+        self.transport.close()
+
+
+def server_settings(
+    app: Callable[..., Awaitable[None]], *, lifespan: Literal["on", "off"] = "on", end_s: int | None = None
+) -> uvicorn.Config:
+    """Return how the server runs an application: the protocol of this module, uvloop, one log, no other protocols.
+
+    Args:
+        app: what is served.
+        lifespan: whether it is told of start and stop.
+        end_s: longest time of a graceful end, None for no limit.
+    """
+    return uvicorn.Config(
+        app,
+        loop="uvloop" if sys.platform != "win32" else "asyncio",
+        http=EdgeProtocol,
+        ws="none",
+        proxy_headers=False,
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        lifespan=lifespan,
+        timeout_graceful_shutdown=end_s,
+    )
 
 
 DIRECT: Final = "guardrail.direct"

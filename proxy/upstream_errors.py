@@ -107,7 +107,7 @@ def from_reply(reply: HttpReply, secrets: tuple[str, ...]) -> UpstreamError:
     if reply.status in _OUR_CREDENTIALS:
         msg = "The proxy's credentials for the model server were not accepted."
         return UpstreamError(msg, status=502, code="upstream_error", kind="status")
-    if reply.status < 400:
+    if not 400 <= reply.status < 600:
         return protocol_error(f"the model server answered with status {reply.status}, which is not followed")
     error = _error_of(reply.body)
     refusal = UpstreamStatusError(

@@ -18,7 +18,7 @@ import uvicorn
 from proxy.app import create_app
 from proxy.commands.verify import Subparsers
 from proxy.config import Config, load_config
-from proxy.edge import EdgeProtocol
+from proxy.edge import server_settings
 from proxy.gateway import Gateway
 from proxy.logs import set_up_logging
 from proxy.reload import ConfigSource
@@ -62,17 +62,7 @@ def run(args: argparse.Namespace) -> int:
         return 4
     app = create_app(config, ConfigSource(args.config, adapt))
     server = DrainingServer(
-        uvicorn.Config(
-            app,
-            loop="uvloop" if sys.platform != "win32" else "asyncio",
-            http=EdgeProtocol,
-            proxy_headers=False,
-            access_log=False,
-            log_config=None,
-            server_header=False,
-            lifespan="on",
-            timeout_graceful_shutdown=math.ceil(config.server.drain_timeout_s) + _LAST_S,
-        ),
+        server_settings(app, end_s=math.ceil(config.server.drain_timeout_s) + _LAST_S),
         app.gateway,
     )
     host, port = listener.getsockname()[:2]

@@ -15,6 +15,7 @@ import uvicorn
 
 from proxy.app import App, create_app
 from proxy.config import Config
+from proxy.edge import server_settings
 from proxy.reload import ConfigSource
 from supervisors.testing import Finds
 from supervisors.types import Supervisor
@@ -97,7 +98,8 @@ async def serving(config: Mapping[str, Any] | Config, source: ConfigSource | Non
     """Serve a config while the body runs."""
     settings = config if isinstance(config, Config) else Config.model_validate(config)
     app = create_app(settings, source)
-    options = uvicorn.Config(app, port=0, log_level="critical", access_log=False, lifespan="on", log_config=None)
+    options = server_settings(app)
+    options.port = 0
     server = uvicorn.Server(options)
     async with asyncio.TaskGroup() as group:
         running = group.create_task(server.serve())

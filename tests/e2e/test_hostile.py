@@ -114,6 +114,43 @@ async def test_only_configured_hosts_are_answered(tmp_path: Path) -> None:  # X-
         assert up.received == []
 
 
+async def test_two_hosts_are_nobodys(tmp_path: Path) -> None:
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, server={"allowed_hosts": ["a"]})) as proxy:
+        for hosts in (("host: evil", "host: a"), ("host: a", "host: evil"), ("host: a", "host: a")):
+            found, answer = await raw_request(proxy, post(ROUTE, *hosts), BAD)
+            assert found == 421, answer
+
+
+@pytest.mark.parametrize("protocol", ["h2c", "websocket"])
+async def test_a_body_after_an_upgrade_is_not_the_next_request(tmp_path: Path, protocol: str) -> None:
+    inner = post(ROUTE, body=orjson.dumps(chat_body())) + orjson.dumps(chat_body())
+    outer = f"POST {ROUTE} HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: {protocol}\r\n"
+    outer += f"content-length: {len(inner)}\r\n\r\n"
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        address = httpx.URL(proxy.url)
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        async with asyncio.timeout(5):
+            writer.write(outer.encode())
+            answer = await reader.readuntil(b"}}")
+            writer.write(inner)
+            answer += await reader.read()
+        writer.close()
+        assert answer.count(b"HTTP/1.1") == 1
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert b"Upgrade" in answer
+        assert up.received == []
+
+
+async def test_only_chunked_is_a_transfer_encoding(tmp_path: Path) -> None:
+    body = orjson.dumps(chat_body())
+    chunked = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        for coding, status in (("chunked", 200), ("gzip, chunked", 400)):
+            head = f"POST {ROUTE} HTTP/1.1\r\nhost: a\r\nconnection: close\r\ntransfer-encoding: {coding}\r\n\r\n"
+            assert (await raw_request(proxy, head.encode(), chunked))[0] == status
+        assert len(up.received) == 1
+
+
 async def test_the_first_of_several_keys_counts(tmp_path: Path) -> None:
     async with FakeUpstream() as up, serving(guarded(up, tmp_path, keys=KEYS)) as proxy:
         body = orjson.dumps(chat_body())
