@@ -25,7 +25,7 @@ class EdgeProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Begin to serve one request; refuse what another server on the way could read as two."""
-        if self.parser.should_upgrade():
+        if self.parser is not None and self.parser.should_upgrade():
             self._refuse("Upgrades are not served; leave the Upgrade header out.")
             return
         if not self.url.startswith(b"/") and self.url != b"*":
