@@ -112,14 +112,14 @@ class Progress:
     overhead_s: float | None = None
     coherence: Mapping[str, Any] | None = None
 
-    def note_reply(self, body: Mapping[str, Any], finish_reasons: Sequence[str | None]) -> None:
+    def note_reply(self, body: Mapping[str, Any], finish_reasons: Mapping[int, str | None]) -> None:
         """Note what a whole reply says about itself."""
         model = body.get("model")
         self.model_served = model if isinstance(model, str) else None
         usage = body.get("usage")
         self.usage = usage if isinstance(usage, dict) else None  # pyright: ignore[reportUnknownMemberType] # JSON
-        self.finish_reasons = dict(enumerate(finish_reasons))
-        self.filtered = "content_filter" in finish_reasons
+        self.finish_reasons = dict(finish_reasons)
+        self.filtered = "content_filter" in finish_reasons.values()
 
     def settle(self, call: Call) -> None:
         """Lay out the verdicts: one a supervisor, stage and choice that the plan prescribes (O-11)."""

@@ -192,6 +192,7 @@ class Line:
         except ValueError as error:
             if not plan.blocking:
                 return False
+            progress.finish_reasons = {}  # the caller sees none of them
             raise bad_reply() from error
         if not plan.blocking:
             return False

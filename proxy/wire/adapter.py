@@ -205,8 +205,8 @@ class Adapter(Protocol):
         """
         ...
 
-    def finish_reasons(self, reply: Mapping[str, Any]) -> tuple[str | None, ...]:
-        """Return one finish reason a choice, in index order."""
+    def finish_reasons(self, reply: Mapping[str, Any]) -> dict[int, str | None]:
+        """Return the finish reason of each choice, by its index."""
         ...
 
     def block_choices(self, reply: dict[str, Any], blocked: Sequence[int], notice: Notice) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from proxy.wire.adapter import Head, Notice
 from proxy.wire.forms import formed
 from proxy.wire.logprobs import keep_outside
-from proxy.wire.segments import as_list, as_object
+from proxy.wire.segments import as_list, as_object, is_index
 from supervisors.types import Span
 
 STRUCTURE: Final = frozenset(
@@ -22,15 +22,14 @@ def index_of(choice: object, position: int) -> object:
     return (as_object(choice) or {}).get("index", position)
 
 
-def choices_of(reply: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the choice objects of a reply, in wire order."""
-    return [choice for value in as_list(reply.get("choices")) or [] if (choice := as_object(value)) is not None]
-
-
-def finish_reasons(reply: Mapping[str, Any]) -> tuple[str | None, ...]:
-    """Return one finish reason a choice, in index order."""
-    choices = sorted(choices_of(reply), key=lambda choice: choice.get("index", 0))
-    return tuple([choice.get("finish_reason") for choice in choices])
+def finish_reasons(reply: Mapping[str, Any]) -> dict[int, str | None]:
+    """Return the finish reason of each choice that has an index, in index order."""
+    found: dict[int, str | None] = {}
+    for position, choice in enumerate(as_list(reply.get("choices")) or []):
+        index = index_of(choice, position)
+        if is_index(index):
+            found[index] = (as_object(choice) or {}).get("finish_reason")
+    return dict(sorted(found.items()))
 
 
 def blocked_message(notice: Notice) -> dict[str, Any]:

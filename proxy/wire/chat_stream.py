@@ -13,7 +13,7 @@ from proxy.wire.body import hides_a_key
 from proxy.wire.chat_pieces import CHOICE_STRUCTURE, LOGPROBS, choice_pieces, delta_pieces, token_pieces, top_pieces
 from proxy.wire.errors import RequestError, error_body
 from proxy.wire.forms import formed, is_plain
-from proxy.wire.segments import as_list, as_object
+from proxy.wire.segments import as_list, as_object, is_index
 from proxy.wire.sse import DONE, Frame, data_frame
 
 _HEAD: Final = ("id", "created", "model", "system_fingerprint", "service_tier")
@@ -73,7 +73,7 @@ def _parse(data: bytes) -> dict[str, Any]:
 def _read_choice(raw: bytes, body: dict[str, Any], value: object, usage: Mapping[str, Any] | None) -> Chunk:
     choice = as_object(value)
     index = choice.get("index", 0) if choice is not None else None
-    if choice is None or not isinstance(index, int):
+    if choice is None or not is_index(index):
         msg = "a frame holds a choice without an integer index"
         raise ValueError(msg)
     pieces = delta_pieces(choice.get("delta"))

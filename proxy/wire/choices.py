@@ -8,7 +8,7 @@ from typing import Any
 from proxy.wire.chat_reply import index_of
 from proxy.wire.errors import invalid
 from proxy.wire.forms import FORMS, is_plain, is_usage
-from proxy.wire.segments import SegmentList, as_list
+from proxy.wire.segments import SegmentList, as_list, is_index
 from supervisors.types import Segment
 
 ReadChoice = Callable[[object, str, int, int], tuple[Segment, ...]]
@@ -47,7 +47,7 @@ def segment_choices(reply: Mapping[str, Any], turn: int, read_choice: ReadChoice
     found: dict[int, tuple[Segment, ...]] = {}
     for position, value in enumerate(choices):
         index = index_of(value, position)
-        if not isinstance(index, int) or index in found:
+        if not is_index(index) or index in found:
             msg = "a choice of the reply has no index of its own"
             raise ValueError(msg)
         found[index] = read_choice(value, f"/choices/{position}", index, turn)

@@ -9,7 +9,7 @@ from proxy.wire.adapter import Chunk, Head, Notice, Piece
 from proxy.wire.chat_pieces import member_pieces, token_pieces, top_pieces
 from proxy.wire.chat_stream import Style
 from proxy.wire.forms import fits
-from proxy.wire.segments import as_object
+from proxy.wire.segments import as_object, is_index
 from proxy.wire.sse import data_frame
 from supervisors.types import Kind
 
@@ -22,7 +22,7 @@ _STRUCTURE: Final = frozenset({"index", "logprobs"})
 def _read_choice(raw: bytes, body: dict[str, Any], value: object, usage: Mapping[str, Any] | None) -> Chunk:
     choice = as_object(value)
     index = choice.get("index", 0) if choice is not None else None
-    if choice is None or not isinstance(index, int):
+    if choice is None or not is_index(index):
         msg = "a frame holds a choice without an integer index"
         raise ValueError(msg)
     pieces: list[Piece] = []

@@ -53,9 +53,9 @@ class InputOnlyAdapter:
         """Return nothing: what leaves here holds no text of a model."""
         return {}
 
-    def finish_reasons(self, reply: Mapping[str, Any]) -> tuple[str | None, ...]:
+    def finish_reasons(self, reply: Mapping[str, Any]) -> dict[int, str | None]:
         """Return nothing: there are no choices."""
-        return ()
+        return {}
 
     def block_choices(self, reply: dict[str, Any], blocked: Sequence[int], notice: Notice) -> None:
         """Leave the reply alone: there are no choices to block."""

@@ -58,9 +58,9 @@ def add_member(segments: SegmentList, key: str, value: object, path: str) -> Non
             segments.add_member(at, name, "refusal" if key == "stop_details" else "other", child)
 
 
-def finish_reasons(reply: Mapping[str, Any]) -> tuple[str | None, ...]:
+def finish_reasons(reply: Mapping[str, Any]) -> dict[int, str | None]:
     """Return the stop reason."""
-    return (reply.get("stop_reason"),)
+    return {0: reply.get("stop_reason")}
 
 
 def blocked_members(notice: Notice) -> dict[str, Any]:

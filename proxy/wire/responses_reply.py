@@ -137,9 +137,9 @@ def finish_of(response: Mapping[str, Any]) -> str:
     return status if isinstance(status, str) else "completed"
 
 
-def finish_reasons(reply: Mapping[str, Any]) -> tuple[str | None, ...]:
+def finish_reasons(reply: Mapping[str, Any]) -> dict[int, str | None]:
     """Return the finish reason of the one choice."""
-    return (finish_of(reply),)
+    return {0: finish_of(reply)}
 
 
 def repeat_request(body: Mapping[str, Any]) -> dict[str, Any]:

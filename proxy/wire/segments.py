@@ -8,7 +8,7 @@ import codecs
 import re
 from collections.abc import Collection, Iterable, Iterator
 from hashlib import sha256
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 from urllib.parse import unquote_to_bytes
 
 import orjson
@@ -82,6 +82,11 @@ def all_keys(value: object) -> Iterator[str]:
     elif isinstance(value, list):
         for child in cast("list[object]", value):
             yield from all_keys(child)
+
+
+def is_index(value: object) -> TypeGuard[int]:
+    """Say whether a JSON value can be the index of a choice: an integer of at least 0, and no boolean."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def is_word(value: object, words: Collection[str]) -> bool:

@@ -51,7 +51,7 @@ def test_there_is_nothing_to_judge_block_or_stream_in_a_reply() -> None:
     EMBEDDINGS.mask_logprobs(reply, 0, [])
     assert reply == {"object": "list", "data": [{"embedding": [0.5]}]}
     assert EMBEDDINGS.reply_segments(reply, 1, {}) == {}
-    assert EMBEDDINGS.finish_reasons(reply) == ()
+    assert EMBEDDINGS.finish_reasons(reply) == {}
     with pytest.raises(ValueError, match="cannot hold a notice"):
         EMBEDDINGS.refusal_reply(EMBEDDINGS.new_head("r", 1, "m"), 1, EMBEDDINGS.notice({}, "No."))
     with pytest.raises(ValueError, match="never streams"):
