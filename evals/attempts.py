@@ -144,29 +144,40 @@ class Caller:
         return self._random.uniform(0.0, min(MAX_DELAY_S, self.backoff_s * 2.0**failures))
 
 
-async def get_json(client: HttpClient, address: Address, path: str) -> JsonObject | None:
-    """Return a JSON object from a GET, None when there is none."""
-    try:
-        reply = await client.send(HttpRequest("GET", f"{address.url}{path}", tuple(address.headers.items())))
-    except TransportError:
-        return None
-    return parse_object(reply.body) if reply.status == 200 else None
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """What came of asking for a record.
 
-
-async def get_record(client: HttpClient, address: Address, record_id: str, wait_s: float) -> JsonObject | None:
-    """Return the record of an exchange; the proxy writes it behind the reply, so it is waited for.
-
-    Returns:
-        None when it did not appear in time.
+    Args:
+        record: None when there is none to be seen.
+        refused: the proxy shows no record to this key.
     """
+
+    record: JsonObject | None = None
+    refused: bool = False
+
+
+async def get_record(client: HttpClient, address: Address, record_id: str, wait_s: float) -> Lookup:
+    """Return the record of an exchange; the proxy writes it behind the reply, so it is waited for."""
     until = perf_counter() + wait_s
     pause = 0.005
     while True:
-        found = await get_json(client, address, f"/decisions/{record_id}")
-        if found is not None or perf_counter() > until:
+        found = await _look_up(client, address, record_id)
+        if found.record is not None or found.refused or perf_counter() > until:
             return found
         await asyncio.sleep(pause)
         pause = min(0.2, pause * 2)
+
+
+async def _look_up(client: HttpClient, address: Address, record_id: str) -> Lookup:
+    url = f"{address.url}/decisions/{record_id}"
+    try:
+        reply = await client.send(HttpRequest("GET", url, tuple(address.headers.items())))
+    except TransportError:
+        return Lookup()
+    if reply.status in (401, 403):
+        return Lookup(refused=True)
+    return Lookup(parse_object(reply.body) if reply.status == 200 else None)
 
 
 def as_object(value: object) -> JsonObject:

@@ -10,7 +10,7 @@ from evals.client import number, objects
 from evals.journal import JsonObject
 from evals.manifest import Manifest
 from evals.metrics import METRICS, measure, warn_if_constant, warn_if_indiscriminate
-from evals.rows import Rows, to_outcome
+from evals.rows import Row, Rows, to_outcome
 from evals.voting import describe_votes, warn_of_panel
 
 NOT_EXHAUSTIVE = (
@@ -41,6 +41,45 @@ def served_models(rows: Rows) -> Mapping[str, Mapping[str, int]]:
     return {target: dict(sorted(found[target].items())) for target in sorted(found)}
 
 
+def policy_versions(rows: Rows) -> Mapping[str, int]:
+    """Return the versions of a running proxy's policy that judged trials, and how many each did."""
+    found = Counter([str(as_object(row.fields["policy"]).get("version")) for row in rows if row.fields.get("policy")])
+    return dict(sorted(found.items()))
+
+
+_REASONS: Mapping[str, str] = {
+    "connect": "nobody answers at the address",
+    "timeout": "no answer in time",
+    "no_record": "the proxy answered, and no record appeared under the id it gave",
+    "record_refused": "the proxy shows its records to admin keys only: --proxy-key-env names the variable with one",
+    "defect": "the harness could not handle the reply: please report it",
+}
+
+
+def describe_failures(rows: Rows, *, proxied: bool) -> str | None:
+    """Return why trials failed, counted by cause; None when none did.
+
+    Args:
+        rows: all trials.
+        proxied: they went through a running proxy instead of one of the harness.
+    """
+    found = Counter([_failure(row, proxied=proxied) for row in rows if row.status == "error"])
+    if not found:
+        return None
+    listed = "; ".join([f"{count} x {reason}" for reason, count in found.most_common()])
+    return f"{found.total()} of {len(rows)} trials failed: {listed}"
+
+
+def _failure(row: Row, *, proxied: bool) -> str:
+    cause, detail = str(row.fields.get("cause")), row.fields.get("detail")
+    said = f"{cause} {detail}" if cause.startswith("status_") and detail else cause
+    reason = _REASONS.get(cause)
+    if cause in ("status_401", "status_403"):
+        option = "--proxy-key-env" if proxied and row.planned.arm != "direct" else "--api-key-env"
+        reason = f"the server refused the key: {option} names the variable that holds it"
+    return f"{said} ({reason})" if reason else said
+
+
 def warn_of_run(manifest: Manifest, rows: Rows) -> list[str]:
     """Return the warnings of a run, one line each."""
     warnings: list[str] = []
@@ -54,6 +93,12 @@ def warn_of_run(manifest: Manifest, rows: Rows) -> list[str]:
         warnings += [f"{dataset}, {target}: {line}" for line in lines]
     if any(trial.contamination == "unknown" for trial in rows.planned):
         warnings.append("what the guard was trained on is unknown")
+    failures = describe_failures(rows, proxied=manifest.identity.get("proxy") is not None)
+    warnings += [failures] if failures else []
+    versions = policy_versions(rows)
+    if versions:
+        listed = ", ".join([f"{version} ({count} trials)" for version, count in versions.items()])
+        warnings.append(f"judged by the policy of the running proxy, version {listed}")
     warnings += warn_of_watchers(rows)
     if manifest.labels.get("exhaustive") == "no":
         warnings.append(NOT_EXHAUSTIVE)

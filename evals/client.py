@@ -137,6 +137,15 @@ def parse_guard(file: Path, text: str, environ: Mapping[str, str]) -> Guard:
     return make_guard(file.name, config, text)
 
 
+def foreign_guard(url: str) -> Guard:
+    """Return what is known of the supervision of a running proxy: that it is its own.
+
+    Args:
+        url: of the proxy.
+    """
+    return Guard(f"own policy of {url}", "", Config.model_validate(_DUMMY), sha256_json({"proxy": url}))
+
+
 def make_guard(name: str, config: Config, text: str = "") -> Guard:
     """Wrap a validated configuration; tests and plug-ins may hold supervisors built in code."""
     if not config.policies:

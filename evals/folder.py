@@ -40,6 +40,7 @@ class RunFolder:
         self.scores = path / "scores"
         self.summary = path / "summary.json"
         self.report = path / "report"
+        self.comparison = path / "comparison.json"
         self.progress = path / "progress.json"
         self.proxy_journal = path / "proxy.sqlite3"
         self._texts = path / "text"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evals.cases import Suite, lock_of
-from evals.client import Guard, check_local, load_guard
+from evals.client import Guard, check_local, foreign_guard, load_guard
 from evals.contamination import classify, refuse_seen
 from evals.datasets import load_card, read_dataset
 from evals.datasets.lock import LockEntry, lock_entry
@@ -67,7 +67,7 @@ def prepare(options: RunOptions, environ: Mapping[str, str], guard: Guard | None
         if name is not None and not environ.get(name):
             msg = f"the environment variable {name} is not set"
             raise ConfigError(msg)
-    guard = guard or load_guard(Path(options.guard) if options.guard else None, environ)
+    guard = guard or _guard_of(options, environ)
     chosen, lock = _load(options)
     contamination = _classify(guard, chosen, lock)
     refusal = refuse_seen(contamination, chosen)
@@ -106,6 +106,13 @@ def prepare(options: RunOptions, environ: Mapping[str, str], guard: Guard | None
         **further,
     }
     return Prepared(options, target, guard, {item.item_id: item for item in chosen}, plan, lock, identity)
+
+
+def _guard_of(options: RunOptions, environ: Mapping[str, str]) -> Guard:
+    """Return the guard that the options name; a running proxy without one has a policy of its own, unknown here."""
+    if options.proxy is not None and options.guard is None:
+        return foreign_guard(options.proxy)
+    return load_guard(Path(options.guard) if options.guard else None, environ)
 
 
 def load_items(options: RunOptions) -> tuple[Item, ...]:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from evals.attempts import Caller
-from evals.client import Address, number, open_local, open_proxy
+from evals.client import Address, Guard, number, open_local, open_proxy
 from evals.datasets.load import hash_file
 from evals.fake import FakeModel
 from evals.folder import RunFolder, make_run_id, write_json, write_lines
@@ -56,7 +56,7 @@ def create(prepared: Prepared, path: Path, argv: Sequence[str]) -> RunFolder:
             labels={
                 "target": prepared.target_label,
                 "guard": prepared.guard.name,
-                "exhaustive": "yes" if prepared.guard.exhaustive else "no",
+                "exhaustive": _exhaustive(prepared.guard),
                 "self_judge": prepared.guard.self_judge or "",
             },
             policy=prepared.guard.text,
@@ -68,6 +68,12 @@ def create(prepared: Prepared, path: Path, argv: Sequence[str]) -> RunFolder:
         ),
     )
     return folder
+
+
+def _exhaustive(guard: Guard) -> str:
+    if not guard.policies():
+        return "unknown"  # a running proxy's own policy
+    return "yes" if guard.exhaustive else "no"
 
 
 def check_same(folder: RunFolder, prepared: Prepared) -> None:
@@ -190,6 +196,7 @@ async def _make(run: _Run, counts: Counts, todo: Sequence[PlannedTrial]) -> Endi
             composition=options.composition,
             sampling=options.sampling,
             price=run.prepared.target.price,
+            proxied=options.proxy is not None,
             unpaid=unpaid_supervisors(run.prepared.guard) if options.proxy is None else frozenset(),
         )
         runner = Runner(sender.send, run.writer, _limiter(run.prepared), options.limits, counts)

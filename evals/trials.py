@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from evals.attempts import Answered, Called, Caller, as_object, get_record
+from evals.attempts import Answered, Called, Caller, Lookup, as_object, get_record
 from evals.client import Action, Address, GateDecision, Guard, decide_again, number, objects, redact_reply, watching
 from evals.composition import JOURNAL_RULE
 from evals.journal import Entry, JsonObject
@@ -68,6 +68,7 @@ class Sender:
         sampling: how the model is asked.
         price: of the target, None when unknown.
         unpaid: supervisors that cost nothing, whatever their verdicts say.
+        proxied: a running proxy judges by its own policy, which it also decides with.
     """
 
     caller: Caller
@@ -78,6 +79,7 @@ class Sender:
     sampling: Sampling
     price: Price | None
     unpaid: frozenset[str] = frozenset()
+    proxied: bool = False
 
     async def send(self, planned: PlannedTrial) -> Finished:
         """Make one trial; a failing server gives a trial of status error, never an exception."""
@@ -108,13 +110,17 @@ class Sender:
         record: JsonObject = {}
         record_id = answer.headers.get("x-guardrail-id") or _text(answer.body.get("id"), when=planned.arm == "check")
         if planned.arm != "direct":
-            found = (
-                await get_record(self.caller.client, address, record_id or "", _RECORD_WAIT_S) if record_id else None
-            )
-            if found is None:
-                return Finished(outline(planned, "error", "no_record", record_id) | _tries(called))
-            record = found
+            looked = await self._look_up(address, record_id)
+            if looked.record is None:
+                cause = "record_refused" if looked.refused else "no_record"
+                return Finished(
+                    outline(planned, "error", cause, record_id) | _tries(called), auth_failed=looked.refused
+                )
+            record = looked.record
         return self._describe(planned, called, answer, record)
+
+    async def _look_up(self, address: Address, record_id: str | None) -> Lookup:
+        return await get_record(self.caller.client, address, record_id, _RECORD_WAIT_S) if record_id else Lookup()
 
     def _describe(self, planned: PlannedTrial, called: Called, answer: Answered, record: JsonObject) -> Finished:
         made = self._gate(planned, record)
@@ -132,14 +138,19 @@ class Sender:
         fields["record_id"] = record.get("id")
         fields["headers"] = {name: answer.headers[name] for name in _HEADERS if name in answer.headers} or None
         # An observing proxy asks everybody in line: who would only watch is known from the policy then.
-        shadow = watching(self.guard.plan(planned.target)) if planned.arm in ("observed", "check") else _NOBODY
+        decides_here = planned.arm in ("observed", "check") and not self.proxied
+        shadow = watching(self.guard.plan(planned.target)) if decides_here else _NOBODY
         fields["verdicts"] = [verdict_row(row, self.unpaid, shadow) for row in objects(record.get("verdicts"))]
+        if self.proxied and record:
+            fields["policy"] = record.get("policy")
         fields["latency"] = _latency(called, answer, record, made)
         fields["cost_usd"] = self._cost(planned, fields)
         return Finished(fields, tuple(texts))
 
     def _gate(self, planned: PlannedTrial, record: JsonObject) -> GateDecision | None:
         match planned.arm:
+            case "check" if self.proxied:
+                return read_gate(record)
             case "observed" | "check":
                 return decide_again(self.guard.plan(planned.target), record)
             case "enforced":

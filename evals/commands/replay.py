@@ -11,6 +11,7 @@ from pathlib import Path
 
 from evals.attempts import as_object
 from evals.cases import apply_keywords
+from evals.cautions import describe_failures
 from evals.client import BUILTIN_POLICIES
 from evals.commands.arguments import (
     add_common,
@@ -29,13 +30,14 @@ from evals.comparison.pairing import Plan, compare_sides
 from evals.comparison.sides import load_side
 from evals.comparison.tables import comparison_lines
 from evals.exits import Exit
-from evals.folder import RunFolder, make_run_id
+from evals.folder import RunFolder, make_run_id, read_json
 from evals.hindsight import make_recorded_run
 from evals.journal import JsonObject, now_text
 from evals.judging import has_votes, score_by_stored_votes
 from evals.options import RunOptions
 from evals.prepare import Prepared, prepare, span_of, suite_of
 from evals.replay import Ending, Runner
+from evals.report.against import keep_against
 from evals.report.files import all_tables, write_report
 from evals.report.stored import compare_with_file
 from evals.rows import failing_items, join
@@ -131,6 +133,9 @@ def _run_journal(args: argparse.Namespace, out: Output, options: RunOptions) -> 
     sides = [load_side(RunFolder(path)), load_side(RunFolder(candidate))]
     report = compare_sides(sides, Plan(default_measures([*sides[0].cases.values()])))
     out.result(to_json(report), ["", *comparison_lines(report, _CHANGES)])
+    summary = as_object(read_json(RunFolder(candidate).summary))
+    keep_against(RunFolder(candidate), to_json(report), summary)
+    write_report(RunFolder(candidate), summary)
     out.note(f"all differences: evals compare {path} {candidate} --out DIR")
     return code
 
@@ -240,7 +245,10 @@ def execute(folder: RunFolder, prepared: Prepared, out: Output) -> int:
     report = write_report(folder, summary)
     out.result(summary, all_tables(summary) + _comparison(prepared, summary))
     progress = progress_of(run.plan, run.counted)
-    _say_next(folder, report, ending, progress, out)
+    rows = join(run.plan, run.counted, None)
+    failures = describe_failures(rows, proxied=prepared.options.proxy is not None) or "no trial failed"
+    out.note(f"report: {report}")
+    _say_next(folder, ending, progress, failures, out)
     return exit_code(ending, progress)
 
 
@@ -268,12 +276,13 @@ def _show(state: JsonObject, out: Output) -> None:
     out.progress(progress_line(state))
 
 
-def _say_next(folder: RunFolder, report: Path, ending: Ending, progress: Progress, out: Output) -> None:
-    out.note(f"report: {report}")
+def _say_next(folder: RunFolder, ending: Ending, progress: Progress, failures: str, out: Output) -> None:
     if ending == "unauthorised":
-        out.problem("the server refused the key on the first trial; check --api-key-env")
+        out.problem(f"stopped: {failures}")
     elif ending == "too_many_errors":
-        out.problem(f"stopped: {progress.errors} trials failed; look at `evals report`, or raise --max-errors")
+        out.problem(f"stopped: {failures}; put it right and resume, or raise --max-errors")
+    elif progress.errors:
+        out.problem(failures)
     elif ending == "budget":
         out.problem("stopped: the budget is spent")
     if not progress.complete:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from evals.attempts import as_object
-from evals.cases import nessie_rows
+from evals.cases import NESSIE_NOTES, nessie_rows
 from evals.folder import RunFolder, make_folder, write_file, write_lines
 from evals.journal import JsonObject
 from evals.manifest import read_manifest
+from evals.report.against import read_against
 from evals.report.coherence import coherence_tables
 from evals.report.figures import page_figures, sections_of
-from evals.report.html import to_page
+from evals.report.html import About, to_page
 from evals.report.panel import panel_lines
 from evals.report.suites import suite_pages, traces_table
-from evals.report.table import layout, results_table
+from evals.report.table import layout, results_table, warning_lines
 from evals.rows import Row, failing_items, join, policy_verdict
 from evals.statistics.jsonable import to_json
 from evals.summary import load_run
@@ -25,7 +26,8 @@ def all_tables(summary: JsonObject) -> list[str]:
     results = as_object(summary["results"])
     if results.get("nessie") is not None:
         header = ("target", "rule", "arm", "suite", "helpful", "harmful", "SH")
-        return [*layout(header, list(nessie_rows(summary))), "", "own wording: not comparable with published values"]
+        rows = list(nessie_rows(summary))
+        return [*layout(header, rows), "", *NESSIE_NOTES, *warning_lines(summary)]
     traces = as_object(results.get("traces"))
     if traces:
         return [*layout(*traces_table(traces)), "", *results_table(summary)]
@@ -51,9 +53,10 @@ def write_report(folder: RunFolder, summary: JsonObject, out: Path | None = None
             write_file(target / f"{figure.name}.csv", figure.to_csv())
     write_file(target / "tables.txt", "".join([f"{line}\n" for line in all_tables(summary)]))
     _write_verdicts(folder, target)
-    page, manifest = target / "report.html", read_manifest(folder)
-    write_file(page, to_page(summary, manifest, figures))
-    for name, text in suite_pages(summary, manifest).items():
+    page = target / "report.html"
+    about = About(folder.path.name, read_manifest(folder), read_against(folder, summary))
+    write_file(page, to_page(summary, about, figures))
+    for name, text in suite_pages(summary, about).items():
         write_file(target / f"{name}.html", text)
     return page
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 
 from evals.attempts import as_object
 from evals.client import number, objects
 from evals.journal import JsonObject
 from evals.manifest import Manifest
+from evals.report.against import against_part
 from evals.report.assets import content_policy, page_script, page_style
 from evals.report.coherence import coherence_tables
 from evals.report.figures import effort_of, sections_of, slug
@@ -20,21 +22,37 @@ from evals.robustness import TRANSFORM_HEADER, transform_rows
 from evals.statistics.jsonable import Json
 
 
-def to_page(summary: JsonObject, manifest: Manifest, figures: Mapping[str, Sequence[Figure]]) -> str:
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a page says of a run beside its summary.
+
+    Args:
+        name: of the run: that of its folder.
+        manifest: what the run is.
+        compared: recorded traffic held against this run; empty for any other.
+    """
+
+    name: str
+    manifest: Manifest
+    compared: JsonObject = field(default_factory=dict[str, Json])
+
+
+def to_page(summary: JsonObject, about: About, figures: Mapping[str, Sequence[Figure]]) -> str:
     """Return the page of a run.
 
     Args:
         summary: of the run; the only source of numbers.
-        manifest: what the run is.
+        about: the run.
         figures: section → its figures, as also written to files.
     """
-    results = as_object(summary["results"])
+    results, manifest = as_object(summary["results"]), about.manifest
     sections = sections_of(summary)
     body = [
-        f"<h1>Run {escape(manifest.run_id)}</h1>",
+        f"<h1>Run {escape(about.name)}</h1>",
         _contents(sections, coherence=bool(results.get("coherence"))),
         _subtitle(summary, manifest),
         *[f'<p class="warn">{escape(str(line))}</p>' for line in _list(results["warnings"])],
+        against_part(about.compared),
     ]
     for index, section in enumerate(sections):
         body.append(_section(section, summary, figures.get(str(index), ())))
@@ -48,7 +66,7 @@ def to_page(summary: JsonObject, manifest: Manifest, figures: Mapping[str, Seque
         _method(summary, manifest),
         _proof(as_object(summary["proof"])),
     ]
-    return frame(f"Run {manifest.run_id}", "".join(body))
+    return frame(f"Run {about.name}", "".join(body))
 
 
 def frame(title: str, body: str) -> str:
@@ -89,6 +107,7 @@ def _header(summary: JsonObject, manifest: Manifest) -> str:
     packages = environment.get("packages")
     version = packages.get("guardrail-proxy") if isinstance(packages, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] # JSON
     rows: list[tuple[str, object]] = [
+        ("run id", manifest.run_id),
         ("target", manifest.labels["target"]),
         ("guard", manifest.labels["guard"]),
         ("started", manifest.started),

@@ -14,7 +14,7 @@ from evals.manifest import Manifest
 from evals.report.coherence import coherence_tables
 from evals.report.figures import coherence_figures, effort_of, rate_cell, sections_of, slug, to_estimate
 from evals.report.grids import draw_heat
-from evals.report.html import frame
+from evals.report.html import About, frame
 from evals.report.parts import data_table, figure_blocks, preformatted
 from evals.report.plots import Estimate, Point, draw_forest, draw_plane
 from evals.report.svg import Figure
@@ -24,7 +24,7 @@ from evals.statistics.jsonable import to_json
 _BELLS_O = "bells-o-"
 
 
-def suite_pages(summary: JsonObject, manifest: Manifest) -> Mapping[str, str]:
+def suite_pages(summary: JsonObject, about: About) -> Mapping[str, str]:
     """Return suite → page, for the suites this run holds."""
     results = as_object(summary["results"])
     found: dict[str, str] = {}
@@ -32,21 +32,22 @@ def suite_pages(summary: JsonObject, manifest: Manifest) -> Mapping[str, str]:
     nessie, traces = as_object(results.get("nessie")), as_object(results.get("traces"))
     open_ = [one for one in sections_of(summary) if str(one["dataset"]).startswith(_BELLS_O)]
     if bells:
-        found["bells"] = _page("BELLS", manifest, _bells(bells))
+        found["bells"] = _page("BELLS", about, _bells(bells))
     if open_:
-        found["bells-o"] = _page("BELLS-O", manifest, "".join([_bells_o(one, summary) for one in open_]))
+        found["bells-o"] = _page("BELLS-O", about, "".join([_bells_o(one, summary) for one in open_]))
     if coherence:
-        found["coherence"] = _page("Metacognitive coherence", manifest, _coherence(coherence))
+        found["coherence"] = _page("Metacognitive coherence", about, _coherence(coherence))
     if nessie:
-        found["nessie"] = _page("NESSiE", manifest, _nessie(summary, nessie, manifest))
+        found["nessie"] = _page("NESSiE", about, _nessie(summary, nessie, about.manifest))
     if traces:
-        found["traces"] = _page("BELLS 2024 traces", manifest, _traces(traces))
+        found["traces"] = _page("BELLS 2024 traces", about, _traces(traces))
     return found
 
 
-def _page(title: str, manifest: Manifest, body: str) -> str:
+def _page(title: str, about: About, body: str) -> str:
+    manifest = about.manifest
     lines = [
-        f"<h1>{escape(title)}: run {escape(manifest.run_id)}</h1>",
+        f"<h1>{escape(title)}: run {escape(about.name)}</h1>",
         f'<p class="note">Target {escape(manifest.labels["target"])}, guard {escape(manifest.labels["guard"])}; '
         f"{escape(manifest.started[:10])}; {manifest.planned} trials</p>",
         *[
@@ -54,7 +55,7 @@ def _page(title: str, manifest: Manifest, body: str) -> str:
             for name, lock in manifest.lock.items()
         ],
     ]
-    return frame(f"{title}: run {manifest.run_id}", "".join(lines) + body)
+    return frame(f"{title}: run {about.name}", "".join(lines) + body)
 
 
 def _bells(bells: JsonObject) -> str:

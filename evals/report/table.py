@@ -57,8 +57,13 @@ def results_table(summary: JsonObject) -> list[str]:
         if section.get("transforms") is not None:
             rows = list(transform_rows(as_object(section["transforms"]), rate_text))
             lines += ["", *layout(TRANSFORM_HEADER, rows)]
-    lines += ["", *[f"warning: {line}" for line in _texts(results["warnings"])]]
+    lines += ["", *warning_lines(summary)]
     return lines[1:]
+
+
+def warning_lines(summary: JsonObject) -> list[str]:
+    """Return the warnings of a run as printed."""
+    return [f"warning: {line}" for line in _texts(as_object(summary["results"])["warnings"])]
 
 
 def _block(section: JsonObject, title: str, delay: JsonObject) -> list[str]:

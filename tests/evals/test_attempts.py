@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from evals.attempts import Caller, get_record
+from evals.attempts import Caller, Lookup, get_record
 from evals.client import Address
 from evals.journal import JsonObject
 from supervisors.transport import HttpClient
@@ -95,4 +95,9 @@ async def test_overload_is_told_once_a_reply(client: HttpClient, upstream: FakeU
 
 async def test_a_record_that_never_appears_is_none(client: HttpClient, upstream: FakeUpstream) -> None:
     upstream.script(*[Answer(status=404, json={})] * 3)
-    assert await get_record(client, Address(upstream.url), "nothing", 0.0) is None
+    assert await get_record(client, Address(upstream.url), "nothing", 0.0) == Lookup()
+
+
+async def test_a_key_that_may_not_see_records_is_told_at_once(client: HttpClient, upstream: FakeUpstream) -> None:
+    upstream.script(Answer(status=403, json={}))
+    assert await get_record(client, Address(upstream.url), "mine", 60.0) == Lookup(refused=True)

@@ -7,7 +7,7 @@ import pytest
 from evals.cautions import NOT_EXHAUSTIVE
 from evals.client import Guard, make_guard
 from evals.manifest import read_manifest
-from evals.report.html import to_page
+from evals.report.html import About, to_page
 from evals.report.table import results_table
 from evals.session import Hooks
 from proxy.config import Config
@@ -43,7 +43,7 @@ def test_a_failing_supervisor_that_only_watches_changes_no_result(ledger: str, t
     assert shown.states[-1]["unknown"] == watched.section["rates"]["unknown_rate"]["k"] == 0
     assert watched.section["watching"] == ["broken@input"]
     assert any("broken@input only watches" in line and "10 unknown" in line for line in watched.warnings)
-    page = to_page(watched.summary, read_manifest(watched.folder), {})
+    page = to_page(watched.summary, About("watched", read_manifest(watched.folder)), {})
     assert "broken@input (shadow)" in page
 
 

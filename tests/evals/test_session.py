@@ -1,19 +1,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from evals.attempts import as_object
+from evals.folder import RunFolder
+from evals.journal import JsonObject
 from evals.limit import Limiter
+from evals.manifest import read_manifest
 from evals.plan import Selection
 from evals.prepare import prepare
-from evals.replay import Limits
-from evals.session import check_same, create
+from evals.replay import Ending, Limits
+from evals.session import Hooks, carry_out, check_same, create
+from evals.summary import write_summary
 from supervisors.embedded.guard import EmbeddedGuard
 from supervisors.errors import ConfigError, StoreError
 from supervisors.testing import Always, Fails, Finds
 from supervisors.types import Cause, unknown
+from tests.e2e.fake_upstream import FakeUpstream
+from tests.e2e.serving import guarded, serving
 from tests.evals.harness import finish_run, make_options, make_run, make_words_guard
 
 
@@ -206,3 +215,52 @@ def test_a_thousand_shadow_and_enforced_decisions_are_equal(tmp_path: Path) -> N
     assert len(found[0]) >= 1000
     assert found[0] == found[1]
     assert len(set(found[0])) >= 3
+
+
+KEYS: dict[str, Any] = {
+    "team": {"sha256": sha256(b"team-key").hexdigest()},
+    "boss": {"sha256": sha256(b"boss-key").hexdigest(), "admin": True},
+}
+
+
+async def _through(proxy_key: str | None, tmp_path: Path) -> tuple[Ending, JsonObject, RunFolder]:
+    """Run the smoke set through a proxy that needs a key, and return how it ended."""
+    environ = {} if proxy_key is None else {"PROXY_KEY": proxy_key}
+    async with (
+        FakeUpstream() as up,
+        serving(guarded(up, tmp_path, keys=KEYS, models={"fake-1": {"upstream": "main"}})) as proxy,
+    ):
+        options = make_options(
+            tmp_path, ledger="off", proxy=proxy.url, proxy_key_env="PROXY_KEY" if environ else None, max_retries=0
+        )
+        prepared = prepare(options, environ)
+        folder = create(prepared, tmp_path / "run", ["evals"])
+        ending = await carry_out(folder, prepared, environ, Hooks())
+        return ending, write_summary(folder), folder
+
+
+def _said(summary: JsonObject) -> str:
+    return " ".join([str(line) for line in cast("list[str]", as_object(summary["results"])["warnings"])])
+
+
+@pytest.mark.parametrize(
+    ("key", "cause"), [(None, "status_401"), ("wrong", "status_401"), ("team-key", "record_refused")]
+)
+async def test_a_proxy_that_refuses_the_key_ends_the_run_and_names_the_option(
+    key: str | None, cause: str, tmp_path: Path
+) -> None:
+    ending, summary, _ = await _through(key, tmp_path)
+    assert ending == "unauthorised"
+    assert cause in _said(summary)
+    assert "--proxy-key-env" in _said(summary)
+    assert "--api-key-env" not in _said(summary)
+
+
+async def test_a_running_proxy_is_recorded_with_its_own_policy(tmp_path: Path) -> None:
+    ending, summary, folder = await _through("boss-key", tmp_path)
+    assert ending == "done"
+    manifest = read_manifest(folder)
+    assert manifest.labels["guard"].startswith("own policy of http://127.0.0.1:")
+    assert (manifest.policy, manifest.labels["exhaustive"]) == ("", "unknown")
+    assert "judged by the policy of the running proxy, version " in _said(summary)
+    assert "what the guard was trained on is unknown" in _said(summary)

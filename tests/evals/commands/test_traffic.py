@@ -133,6 +133,15 @@ def test_no_recorded_text_is_in_the_runs(week: Week) -> None:  # H-111
     assert [path.name for path in files if MARK.encode() in path.read_bytes()] == []
 
 
+def test_the_page_shows_both_policies_and_what_changed(week: Week) -> None:
+    page = (week.runs / "week" / "report" / "report.html").read_text("utf-8")
+    assert "<title>Run week</title>" in page
+    assert "Recorded traffic under this policy" in page
+    assert "1 newly blocked, 1 no longer blocked" in page
+    assert main(["report", "week", "--runs-dir", str(week.runs), "--quiet"]) == 0
+    assert (week.runs / "week" / "report" / "report.html").read_text("utf-8") == page
+
+
 def test_texts_are_stored_where_that_was_asked_for(tmp_path: Path, kept: Path) -> None:
     assert replay(tmp_path, kept, "--quiet", "--keep-text") == 0
     assert [path for path in (tmp_path / "runs").rglob("text/*/*.json") if MARK in path.read_text()]

@@ -10,7 +10,7 @@ from evals.manifest import read_manifest
 from evals.report.assets import page_script
 from evals.report.figures import page_figures
 from evals.report.files import write_report
-from evals.report.html import to_page
+from evals.report.html import About, to_page
 from tests.evals.harness import Run, make_options, make_run
 
 
@@ -21,7 +21,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def _page(run: Run) -> str:
-    return to_page(run.summary, read_manifest(run.folder), page_figures(run.summary))
+    return to_page(run.summary, About(run.folder.path.name, read_manifest(run.folder)), page_figures(run.summary))
 
 
 def test_the_page_asks_for_nothing(run: Run) -> None:  # H-179
@@ -42,6 +42,13 @@ def test_the_page_and_its_files_are_the_same_bytes_each_time(run: Run, tmp_path:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
 
 
+def test_the_page_is_titled_by_the_name_of_the_run(run: Run) -> None:
+    page = _page(run)
+    assert "<title>Run run</title>" in page
+    assert "<h1>Run run</h1>" in page
+    assert read_manifest(run.folder).run_id in page
+
+
 def test_the_page_holds_no_text_of_an_item(run: Run) -> None:  # H-111
     page = _page(run)
     assert not [item.item_id for item in run.prepared.items.values() if item.prompt in page]
@@ -50,7 +57,7 @@ def test_the_page_holds_no_text_of_an_item(run: Run) -> None:  # H-111
 def test_inserted_text_is_escaped(run: Run) -> None:  # H-179
     hostile = '<script>alert(1)</script>"&'
     manifest = replace(read_manifest(run.folder), labels={"target": hostile, "guard": hostile})
-    page = to_page(run.summary, manifest, page_figures(run.summary))
+    page = to_page(run.summary, About("mine", manifest), page_figures(run.summary))
     assert page.count("<script>") == 1  # the page's own
     assert "&lt;script&gt;" in page
 

@@ -10,6 +10,7 @@ from evals.bells.coherence_report import CoherenceRow, report_by, report_coheren
 from evals.design import summarise_bells
 from evals.journal import JsonObject
 from evals.manifest import Manifest, read_manifest
+from evals.report.html import About
 from evals.report.suites import suite_pages
 from evals.statistics.jsonable import to_json
 from tests.evals.harness import Run, make_options, make_run
@@ -25,7 +26,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def pages(run: Run, **results: Any) -> dict[str, str]:
     found: Any = run.summary["results"]
     summary: JsonObject = {**run.summary, "results": {**found, **results}}
-    return dict(suite_pages(summary, _manifest(run)))
+    return dict(suite_pages(summary, About("mine", _manifest(run))))
 
 
 def _manifest(run: Run) -> Manifest:
@@ -81,7 +82,7 @@ def test_the_nessie_page_says_that_nothing_is_comparable(run: Run) -> None:  # N
     manifest = replace(_manifest(run), options={"suite": {"condition": "no-reasoning"}})
     found: Any = run.summary["results"]
     summary: JsonObject = {**run.summary, "results": {**found, "nessie": {"m": {"strict": both, "lenient": both}}}}
-    page = suite_pages(summary, manifest)["nessie"]
+    page = suite_pages(summary, About("mine", manifest))["nessie"]
     assert "nothing here is comparable with published values" in page
     assert "condition no-reasoning" in page
     assert "row-1" in page
