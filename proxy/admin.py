@@ -185,7 +185,8 @@ def blocking_failures(gateway: Gateway) -> list[str]:
     for policy in config.policies.values():
         for stage in (policy.input, policy.output):
             if stage.mode != "shadow" and stage.unknown_policy.action(Cause.ERROR) == "block":
-                found |= {name for name in stage.forced if getattr(config.supervisors[name], "model", None) in failing}
+                forced = {name: getattr(config.supervisors[name], "model", None) for name in stage.forced}
+                found |= {name for name, model in forced.items() if name in failing or model in failing}
     return [f"supervisor {name}" for name in sorted(found)]
 
 

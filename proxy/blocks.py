@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from proxy.call import Call
 from proxy.headers import Expose
-from proxy.policy import Reason
+from proxy.policy import Decision, Reason
 from proxy.wire.errors import RequestError
 from supervisors.types import Cause, Stage
 
@@ -24,25 +25,48 @@ def is_failure(reason: Reason | None, cause: Cause | None) -> bool:
     return reason == "unknown" and cause in _BROKEN
 
 
-def block_error(
-    call: Call,
-    stage: Stage,
-    reason: Reason | None,
-    cause: Cause | None,
-    categories: tuple[str, ...],
-    expose: Expose,
-) -> RequestError:
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """Why something does not pass.
+
+    Args:
+        stage: input or output.
+        reason: unsafe or unknown.
+        cause: of an unknown verdict.
+        categories: of the unsafe verdicts.
+        policies: those whose decision blocked.
+    """
+
+    stage: Stage
+    reason: Reason | None
+    cause: Cause | None
+    categories: tuple[str, ...]
+    policies: tuple[str, ...]
+
+
+def blocking_policies(call: Call, decisions: Iterable[Decision]) -> tuple[str, ...]:
+    """Return the policies whose decision blocked; never one that judges in the shadow alone.
+
+    A redaction that came too late blocks too: then they are those that asked for it.
+    """
+    acting = [made for made in decisions if made.enforce and made.policy not in call.plan.hidden]
+    names = [made.policy for made in acting if made.blocked] or [made.policy for made in acting if made.redacted]
+    return tuple(dict.fromkeys(names)) or call.plan.shown
+
+
+def block_error(call: Call, block: Blocked, expose: Expose) -> RequestError:
     """Return the error of a blocked exchange: a content block is never 5xx, a broken supervisor never 4xx."""
+    stage, reason, cause = block.stage, block.reason, block.cause
     shown: dict[str, Any] = {"id": call.id}
     if expose != "none":
-        shown["policy"] = ",".join(call.plan.policies)
+        shown["policy"] = ",".join(block.policies)
     shown |= {
         "stage": stage,
         "reason": reason or "unsafe",
         "cause": cause.value if reason == "unknown" and cause is not None else None,
     }
     if expose == "full":
-        shown["categories"] = list(categories)
+        shown["categories"] = list(block.categories)
     param = call.adapter.param if stage == "input" else None
     if is_failure(reason, cause):
         return RequestError(
@@ -56,10 +80,10 @@ def block_error(
     if why is not None:
         message = f"Part of the {_JUDGED[stage]} could not be judged, because {why}; nothing was let through."
         return RequestError(400, "content_not_judged", message, param=param, guardrail=shown)
-    return RequestError(400, "content_filter", notice_text(call), param=param, guardrail=shown)
+    return RequestError(400, "content_filter", notice_text(call, block.policies), param=param, guardrail=shown)
 
 
-def notice_text(call: Call) -> str:
+def notice_text(call: Call, policies: Iterable[str]) -> str:
     """Return the refusal sentence with its two placeholders filled in."""
     message = call.plan.on_block.message
-    return message.replace("{policy}", ",".join(call.plan.policies)).replace("{request_id}", call.request_id)
+    return message.replace("{policy}", ",".join(policies)).replace("{request_id}", call.request_id)

@@ -111,7 +111,7 @@ async def run_check(runtime: Runtime, arrival: Arrival, body: dict[str, Any]) ->
     progress = Progress(request=CHAT.request_segments(wanted.request))
     reply = {"choices": [{"index": i, "message": message} for i, message in enumerate(wanted.replies)]}
     if wanted.dry_run:
-        return _dry_run(call)
+        return _dry_run(call, admin=arrival.caller.admin)
     if "input" in wanted.stages:
         exchange = Exchange(call.id, call.model, "input", progress.request)
         progress.input = await _judge(runtime, plan.input, wanted.request, exchange)
@@ -153,6 +153,7 @@ def _reply(
     reply: dict[str, Any],
     arrival: Arrival,
 ) -> dict[str, Any]:
+    admin = arrival.caller.admin
     actions = {result.action for result in results}
     status = "blocked" if "block" in actions else "modified" if "redact" in actions else "passed"
     reasons = [result.reason for result in results if result.blocked]
@@ -161,7 +162,7 @@ def _reply(
         "object": "guardrail.check",
         "status": status,
         "reason": ("unsafe" if "unsafe" in reasons else "unknown") if reasons else None,
-        "policy": {"names": list(call.plan.policies), "version": call.version},
+        "policy": _shown_policies(call, admin=admin),
         "decisions": [
             {
                 "stage": made.stage,
@@ -172,8 +173,9 @@ def _reply(
             }
             for result in results
             for made in result.decisions
+            if admin or made.enforce
         ],
-        "verdicts": [row for result in results for row in _verdicts(result, admin=arrival.caller.admin)],
+        "verdicts": [row for result in results for row in _verdicts(call, result, admin=admin)],
     }
     if status == "modified":
         shown["messages"] = wanted.request["messages"]
@@ -182,10 +184,14 @@ def _reply(
     return shown
 
 
-def _verdicts(result: StageResult, *, admin: bool) -> list[dict[str, Any]]:
-    """Return the verdicts; scores and details only for admin keys: they are an oracle for attackers."""
+def _verdicts(call: Call, result: StageResult, *, admin: bool) -> list[dict[str, Any]]:
+    """Return the verdicts; shadows, scores and details only for admin keys: they are an oracle for attackers."""
+    plan = call.plan.input if result.choice is None else call.plan.output
+    shadows = frozenset[str]() if admin else frozenset({name for name, _ in plan.shadow})
     rows: list[dict[str, Any]] = []
     for found in result.assessments:
+        if found.supervisor in shadows:
+            continue
         verdict = found.verdict
         row: dict[str, Any] = {
             "supervisor": found.supervisor,
@@ -202,14 +208,19 @@ def _verdicts(result: StageResult, *, admin: bool) -> list[dict[str, Any]]:
     return rows
 
 
-def _dry_run(call: Call) -> dict[str, Any]:
+def _shown_policies(call: Call, *, admin: bool) -> dict[str, Any]:
+    """Return the policies that hold; shadows are the operator's to see."""
+    return {"names": list(call.plan.policies if admin else call.plan.shown), "version": call.version}
+
+
+def _dry_run(call: Call, *, admin: bool) -> dict[str, Any]:
     return {
         "id": call.id,
         "object": "guardrail.check",
         "status": "passed",
         "reason": None,
-        "policy": {"names": list(call.plan.policies), "version": call.version},
-        "would_run": explain_plan(call),
+        "policy": _shown_policies(call, admin=admin),
+        "would_run": [row for row in explain_plan(call) if admin or row["mode"] != "shadow"],
         "decisions": [],
         "verdicts": [],
     }

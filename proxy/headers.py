@@ -40,7 +40,7 @@ def guardrail_headers(call: Call, progress: Progress, expose: Expose, overhead_s
     if expose == "full":
         headers += [
             (b"x-guardrail-verdict", verdict_word(results).encode()),
-            *_policy_headers(call.plan.policies, call.version),
+            *_policy_headers(call.plan.shown, call.version),
             (b"x-guardrail-applied", ",".join(applied(results)).encode("ascii", "replace")),
         ]
     return headers

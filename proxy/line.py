@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from proxy.beside import beside
-from proxy.blocks import block_error, is_failure, notice_text
+from proxy.blocks import Blocked, block_error, blocking_policies, is_failure, notice_text
 from proxy.call import Call, Progress, measure_overhead
 from proxy.failures import record_unavailable, to_caller_error
 from proxy.headers import Header, guardrail_headers
@@ -138,7 +138,7 @@ class Line:
         self._progress.outcome = "unavailable" if failed else "blocked_input"
         if call.plan.on_block.input == "error" or failed or "output" not in call.stages:
             raise self._block_error(result)
-        notice = call.adapter.notice(call.body, notice_text(call))
+        notice = call.adapter.notice(call.body, notice_text(call, blocking_policies(call, result.decisions)))
         head = call.adapter.new_head(call.id, int(call.started), call.model)
         count = call.adapter.choice_count(call.body)
         self._progress.finish_reasons = dict.fromkeys(range(count), "content_filter")
@@ -154,7 +154,9 @@ class Line:
 
     def _block_error(self, result: StageResult) -> RequestError:
         stage: Stage = "input" if result.choice is None else "output"
-        return block_error(self._call, stage, result.reason, result.cause, result.categories, self._settings.expose)
+        policies = blocking_policies(self._call, result.decisions)
+        block = Blocked(stage, result.reason, result.cause, result.categories, policies)
+        return block_error(self._call, block, self._settings.expose)
 
     async def _generate(self, model: Model) -> Answer | None:
         raw = orjson.dumps(self._call.body)
@@ -240,7 +242,8 @@ class Line:
             raise self._block_error((failed or blocked)[0])
         whole = call.plan.output.block_scope == "response"
         choices = [result.choice for result in (progress.outputs if whole else blocked) if result.choice is not None]
-        call.adapter.block_choices(body, choices, call.adapter.notice(call.body, notice_text(call)))
+        policies = blocking_policies(call, [made for result in blocked for made in result.decisions])
+        call.adapter.block_choices(body, choices, call.adapter.notice(call.body, notice_text(call, policies)))
         progress.finish_reasons.update(dict.fromkeys(choices, "content_filter"))
 
     async def _relay(self, model: Model, raw: bytes) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from proxy.blocks import block_error, is_failure
+from proxy.blocks import Blocked, block_error, blocking_policies, is_failure
 from proxy.call import Call, Progress, measure_overhead
 from proxy.failures import record_unavailable
 from proxy.headers import Header, guardrail_headers
@@ -186,7 +186,8 @@ class Moderating:
     def _unjudged(self, result: StageResult) -> RequestError:
         """Return the error for an unknown verdict: the route has no word for it but "not flagged" (W-34)."""
         cause = result.cause or Cause.SKIPPED
-        error = block_error(self.call, "input", "unknown", cause, (), self.runtime.config.expose)
+        block = Blocked("input", "unknown", cause, (), blocking_policies(self.call, result.decisions))
+        error = block_error(self.call, block, self.runtime.config.expose)
         if is_failure("unknown", cause):
             return error
         message = f"The content could not be judged ({cause.value}), so it is neither flagged nor cleared."

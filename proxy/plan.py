@@ -110,6 +110,8 @@ class Plan:
         output: the stage before the reply is released.
         on_block: what the caller of a blocked exchange gets.
         mcp_servers: addresses that a caller may have the provider call; each policy must allow them.
+        hidden: those that only judge in the shadow: recorded, never shown to callers.
+        shown: the others.
         prescribed: every (supervisor, stage) that must have a verdict in the record (O-11).
     """
 
@@ -118,12 +120,15 @@ class Plan:
     output: StagePlan
     on_block: BlockPolicy = field(default_factory=BlockPolicy)
     mcp_servers: tuple[tuple[str, ...], ...] = ()
+    hidden: frozenset[str] = frozenset()
+    shown: tuple[str, ...] = field(init=False)
     prescribed: tuple[tuple[str, Stage], ...] = field(init=False)
 
     def __post_init__(self) -> None:
         inputs: list[tuple[str, Stage]] = [(name, "input") for name in self.input.names]
         prescribed = (*inputs, *[(name, "output") for name in self.output.names])
         object.__setattr__(self, "prescribed", prescribed)
+        object.__setattr__(self, "shown", tuple([name for name in self.policies if name not in self.hidden]))
 
 
 @light_dataclass(frozen=True, slots=True)
@@ -191,10 +196,12 @@ class Planner:
         return self._plan_of([(policy, self._policies[policy])], request, None)
 
     def addable(self, request: Request) -> tuple[tuple[str, tuple[Stage, ...], bool], ...]:
-        """Return (name, stages, optional) of every supervisor of the matching policies (W-36)."""
+        """Return (name, stages, optional) of every supervisor of the matching policies but the shadows (W-36)."""
         found: dict[str, tuple[set[Stage], bool]] = {}
         for _, policy in self._matching(request):
             for stage, settings in _stages(policy):
+                if settings.mode == "shadow":
+                    continue
                 for name in (*settings.forced, *settings.optional):
                     stages, optional = found.get(name, (set[Stage](), True))
                     stages.add(stage)
@@ -211,7 +218,7 @@ class Planner:
         forced = {name for _, policy in matching for _, stage in _stages(policy) for name in stage.forced}
         for name in request.asked or ():
             if name not in optional and name not in forced:
-                known = ", ".join(sorted(optional)) or "none"
+                known = ", ".join([name for name, _, addable in self.addable(request) if addable]) or "none"
                 msg = f"Unknown guardrail {name[:64]!r}; the ones you may add are: {known}."
                 raise RequestError(400, "unknown_guardrail", msg, param="guardrails")
         return self._plan_of(matching, request, request.key or "")
@@ -228,6 +235,7 @@ class Planner:
             output=self._merge("output", [(n, p.output) for n, p in matching], request, find),
             on_block=merge_blocks([policy.on_block for _, policy in matching]),
             mcp_servers=tuple([policy.mcp_servers for _, policy in matching]),
+            hidden=frozenset({name for name, policy in matching if _is_hidden(policy)}),
         )
 
     def _merge(
@@ -303,6 +311,12 @@ def forced_names(policy: Policy) -> Mapping[Stage, Sequence[str]]:
 
 def _stages(policy: Policy) -> tuple[tuple[Stage, StagePolicy], tuple[Stage, StagePolicy]]:
     return ("input", policy.input), ("output", policy.output)
+
+
+def _is_hidden(policy: Policy) -> bool:
+    """Say whether a policy judges, and does so in the shadow alone."""
+    judging = [s for _, s in _stages(policy) if _with_built_in(s, (*s.forced, *s.optional), unseen=True)]
+    return bool(judging) and all(settings.mode == "shadow" for settings in judging)
 
 
 def matches(attach: Attach, request: Request) -> bool:

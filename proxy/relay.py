@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Protocol
 
 from proxy.beside import beside
-from proxy.blocks import block_error, is_failure, notice_text
+from proxy.blocks import Blocked, block_error, blocking_policies, is_failure, notice_text
 from proxy.call import Call, Progress
 from proxy.headers import Expose
 from proxy.passes import Pass
@@ -77,7 +77,7 @@ class Relay:
         self._plan = judging.plan
         self._out = out
         self._frames = frames
-        self._notice = call.adapter.notice(call.body, notice_text(call))
+        self._notice = call.adapter.notice(call.body, "")
         self._choices = call.adapter.choice_count(call.body)
         self._turn = next_turn(progress.request)
         self._gates: dict[int, Gate] = {}
@@ -229,9 +229,11 @@ class Relay:
         self._noticed.add(choice)
         await self._flush()
         self._progress.outcome = "unavailable" if is_failure(block.reason, block.cause) else "blocked_output"
-        error = block_error(
-            self._call, "output", block.reason, block.cause, self._categories(choice, gate), self._judging.expose
-        )
+        result = conclude(self._plan, choice, gate.assessments(), 0.0)
+        policies = blocking_policies(self._call, result.decisions)
+        self._notice = self._call.adapter.notice(self._call.body, notice_text(self._call, policies))
+        blocked = Blocked("output", block.reason, block.cause, result.categories, policies)
+        error = block_error(self._call, blocked, self._judging.expose)
         by_frame = self._plan.stream.block_frame == "error" or is_failure(block.reason, block.cause)
         if by_frame or (self._call.plan.on_block.output == "error" and not self._out.started):
             await self._fail(error)
@@ -252,10 +254,6 @@ class Relay:
                 self._progress.finish_reasons[other] = "content_filter"
                 released = gate is not None and gate.released_any
                 await self._write(self._frames.notice(other, self._notice, released=released))
-
-    def _categories(self, choice: int, gate: Gate) -> tuple[str, ...]:
-        result = conclude(self._plan, choice, gate.assessments(), 0.0)
-        return result.categories
 
     async def _finish(self) -> None:
         """Give every open choice its final pass, then send what stands behind the choices and the terminator."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from proxy.config import Config
 from supervisors.cascade import Cascade
 from supervisors.nearest import did_you_mean
-from supervisors.nesting import children
+from supervisors.nesting import children, walk
 from supervisors.self_judge import SelfJudge
 from supervisors.types import Endpoint, Supervisor
 
@@ -63,3 +63,24 @@ def _find_nameless(config: Config) -> Iterator[Unresolved]:
                 if isinstance(part, SelfJudge) and config.moderations.aliases is not None:
                     message = f"the policy {name} asks {path}, and a moderation has no answering model; take another"
                     yield Unresolved(f"moderations.aliases.{alias}", message)
+
+
+def owner_of(config: Config) -> Callable[[str], str | None]:
+    """Return what says which supervisors a URL that is called belongs to: their names, joined where they share it."""
+    owners: dict[str, list[str]] = {}
+    regional: list[str] = []
+    for name, supervisor in config.supervisors.items():
+        for full, part in walk(name, supervisor):
+            url: object = getattr(part, "url", None)
+            if isinstance(url, str):
+                owners.setdefault(url.rstrip("/"), []).append(full)
+            elif hasattr(part, "region") or hasattr(part, "location"):
+                regional.append(full)  # its address follows from the region
+
+    def find(url: str) -> str | None:
+        plain = url.split("?", maxsplit=1)[0]
+        fitting = [base for base in owners if plain == base or plain.startswith(f"{base}/")]
+        names = owners[max(fitting, key=len)] if fitting else regional
+        return ",".join(names) or None
+
+    return find

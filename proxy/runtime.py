@@ -25,6 +25,7 @@ from proxy.pipeline import Pipeline
 from proxy.plan import OPAQUE, TOOLS, UNSEEN, Planner, StagePlan, forced_names, policy_rules
 from proxy.ports import Model, Settings
 from proxy.prepare import Catalogue
+from proxy.resolving import owner_of
 from proxy.sinks import JournalSinks
 from proxy.store.protocol import Journal
 from proxy.store.rules import Archive, Labels
@@ -303,7 +304,7 @@ async def _open_chat(stack: AsyncExitStack, config: Config, addresses: Mapping[s
         max_per_model=limits.judge_concurrency_per_model,
         max_waiting=limits.max_queue,
     )
-    return ChatService(client, settings, resolve=resolve)
+    return ChatService(client, settings, resolve=resolve, name_of=owner_of(config))
 
 
 def _context_opener(chat: ChatService, config: Config) -> Callable[[], Callable[[StagePlan], Context]]:

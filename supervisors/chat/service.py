@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -25,6 +26,8 @@ from supervisors.errors import (
 )
 from supervisors.transport import HttpClient, check_base_url
 from supervisors.types import ChatReply, ChatRequest, Endpoint, Tokens
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -67,7 +70,8 @@ class ModelCall:
     """One finished call, for metrics: never a URL, a key or a text.
 
     Args:
-        dependency: model name as configured, or ``hosted:`` and eight hex digits of its URL's hash.
+        dependency: model name as configured; of a hosted guard the supervisor's name, or ``hosted:`` and eight hex
+            digits of its URL's hash where no supervisor is known for it.
         outcome: ok, refused, timeout, unavailable, reply, or cancelled.
         seconds: wall-clock time, waiting and retries included.
         attempts: HTTP requests made.
@@ -95,6 +99,7 @@ class _Dependency:
         slots: places of calls under way.
         formats: what it accepts.
         refused: last status if that was 401, 403 or 404: credentials or address are wrong, `/readyz` is degraded.
+        told: that its breaker is open has been logged.
         answered: it has taken a call since the start: a 403 or 404 after that may be about one text.
     """
 
@@ -104,6 +109,7 @@ class _Dependency:
     formats: Formats = field(default_factory=Formats)
     refused: int | None = None
     answered: bool = False
+    told: bool = False
 
     @property
     def failing(self) -> bool:
@@ -119,6 +125,7 @@ class ChatService:
         client: shared HTTP client.
         settings: bounds.
         resolve: turns an alias (an `Endpoint` without URL) into the real endpoint.
+        name_of: says which configured supervisor a hosted guard's URL belongs to, None when none does.
         on_call: told of every finished call.
         seed: of the jitter.
     """
@@ -129,12 +136,14 @@ class ChatService:
         settings: ChatSettings = _DEFAULTS,
         *,
         resolve: Callable[[Endpoint], Endpoint] | None = None,
+        name_of: Callable[[str], str | None] | None = None,
         on_call: Callable[[ModelCall], None] | None = None,
         seed: int | None = None,
     ) -> None:
         self._client = client
         self._settings = settings
         self._resolve = resolve
+        self._name_of = name_of
         self._on_call = on_call
         self._random = random.Random(seed)  # noqa: S311 - spreads retries, guards nothing
         self._slots = asyncio.Semaphore(settings.max_concurrency)
@@ -185,7 +194,8 @@ class ChatService:
 
     async def post(self, url: str, body: object, headers: Mapping[str, str], deadline: float) -> tuple[int, object]:
         """POST JSON to a hosted guard by `deadline` (loop time). Supervisors use `ChatContext.post`."""
-        name = f"hosted:{hashlib.sha256(url.encode()).hexdigest()[:8]}"
+        name = self._name_of(url) if self._name_of is not None else None
+        name = name or f"hosted:{hashlib.sha256(url.encode()).hexdigest()[:8]}"
         dependency = self._dependency(("post", url, ""), name)
         progress = self._begin(deadline)
         answer = await self._run(dependency, progress, lambda: post_json(self._client, url, body, headers, progress))
@@ -236,11 +246,13 @@ class ChatService:
             value = await self._retry(progress, attempt)
         except (ChatError, ReplyError) as error:
             settled = True
-            _settle(dependency, error)
+            with _telling(dependency, error):
+                _settle(dependency, error)
             raise
         else:
             settled = True
-            dependency.breaker.succeeded()
+            with _telling(dependency):
+                dependency.breaker.succeeded()
             dependency.refused, dependency.answered = None, True
             return value
         finally:
@@ -282,6 +294,21 @@ class ChatService:
             raise ChatTimeout(msg, code="overloaded") from None
         finally:
             self._waiting -= 1
+
+
+@contextmanager
+def _telling(dependency: _Dependency, error: GuardrailError | None = None) -> Generator[None]:
+    """Log a change of the breaker while the body settles a call: once when it opens, once when it closes."""
+    before = dependency.told
+    yield
+    state = dependency.breaker.state
+    dependency.told = state is not BreakerState.CLOSED
+    if dependency.told and not before:
+        cause = getattr(error, "code", None) or type(error).__name__
+        extra = {"dependency": dependency.name, "cause": cause, "pause_s": round(dependency.breaker.wait_s)}
+        log.warning("dependency fails and is not called for a while", extra=extra)
+    elif before and not dependency.told:
+        log.warning("dependency answers again", extra={"dependency": dependency.name})
 
 
 def _check_url(base_url: str, name: str) -> None:

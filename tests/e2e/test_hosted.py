@@ -57,4 +57,4 @@ async def test_wrong_credentials_block_and_are_seen_in_readiness(tmp_path: Path)
         reply = await proxy.chat("hello")
         assert (reply.status_code, reply.json()["error"]["code"]) == (503, "guardrail_unavailable")
         assert up.received == []
-        assert "hosted:" in (await proxy.client.get("/readyz")).text
+        assert (await proxy.client.get("/readyz")).json()["degraded"] == ["bedrock"]

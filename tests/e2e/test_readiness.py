@@ -37,3 +37,17 @@ async def test_a_judge_without_credentials_shows(tmp_path: Path, on_unknown: str
         assert reply.status_code == status
         assert reply.json()["degraded"] == ["gpt"]
         assert reply.json()["missing"] == (["supervisor judge"] if status == 503 else [])
+
+
+async def test_a_dead_hosted_guard_is_named_and_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    supervisors = {"hosted": {"use": "lakera", "url": "http://127.0.0.1:9/v2"}}
+    rules = policy({"forced": ["hosted"], "on_unknown": "block"})
+    async with FakeUpstream() as up, serving(tree(up.url, tmp_path, supervisors=supervisors, policies=rules)) as proxy:
+        with caplog.at_level("WARNING", "supervisors.chat.service"):
+            for _ in range(7):
+                assert (await proxy.chat()).status_code == 503
+        told = [record for record in caplog.records if record.name == "supervisors.chat.service"]
+        assert [(record.__dict__["dependency"], record.__dict__["cause"]) for record in told] == [("hosted", "connect")]
+        ready = (await proxy.client.get("/readyz")).json()
+        assert (ready["degraded"], ready["missing"]) == (["hosted"], ["supervisor hosted"])
+        assert 'guardrail_breaker_state{dependency="hosted"} 2.0' in (await proxy.client.get("/metrics")).text

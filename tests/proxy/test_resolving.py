@@ -8,6 +8,7 @@ import pytest
 
 from proxy.checks import check_config
 from proxy.config import Config
+from proxy.resolving import owner_of
 
 WRONG = {"use": "judge", "model": "judge-x"}
 GUARD = {"use": "guard", "card": "llama-guard-3-8b"}
@@ -66,3 +67,17 @@ def test_a_wildcard_serves_every_name() -> None:
 def test_nobody_can_judge_itself_in_a_moderation() -> None:
     (said,) = errors({"use": "self_judge"}, moderations={"aliases": {"words": "p"}})
     assert said.startswith("moderations.aliases.words: ")
+
+
+def test_a_called_url_is_named_by_the_supervisors_it_belongs_to() -> None:
+    hosted = {"use": "lakera", "url": "http://127.0.0.1:1/v2/"}
+    supervisors = {
+        "one": hosted,
+        "panel": {"use": "vote", "strategy": "any", "members": {"a": hosted, "b": {**hosted, "url": "http://h/v2"}}},
+        "words": {"use": "rules", "keywords": ["a"]},
+    }
+    tree = {"upstreams": {"main": {"base_url": "http://127.0.0.1:1/v1"}}, "supervisors": supervisors}
+    find = owner_of(Config.model_validate(tree))
+    assert find("http://127.0.0.1:1/v2/guard?x=1") == "one,panel/a"
+    assert find("http://h/v2/guard") == "panel/b"
+    assert find("http://h/v22") is None
