@@ -96,7 +96,7 @@ def warn_of_run(manifest: Manifest, rows: Rows) -> list[str]:
     failures = describe_failures(rows, proxied=manifest.identity.get("proxy") is not None)
     warnings += [failures] if failures else []
     versions = policy_versions(rows)
-    if versions:
+    if len(versions) > 1 or (versions and not manifest.policy):
         listed = ", ".join([f"{version} ({count} trials)" for version, count in versions.items()])
         warnings.append(f"judged by the policy of the running proxy, version {listed}")
     warnings += warn_of_watchers(rows)

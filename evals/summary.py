@@ -11,7 +11,7 @@ from evals.attempts import as_object
 from evals.bells.coherence import summarise_coherence
 from evals.calibrating import corrected_rates, read_calibration
 from evals.cases import summarise_nessie
-from evals.cautions import count_behaviours, served_models, warn_of_run, watchers
+from evals.cautions import count_behaviours, policy_versions, served_models, warn_of_run, watchers
 from evals.client import number, objects
 from evals.datasets.load import hash_file
 from evals.design import summarise_bells
@@ -91,6 +91,7 @@ def summarise(folder: RunFolder, run: Loaded) -> JsonObject:
             "traces": summarise_traces(rows) if run.manifest.origin == "traces" else None,
             "bells": summarise_bells(rows),
             "served_models": to_json(served_models(rows)),
+            "policy_versions": to_json(policy_versions(rows)),
             "warnings": to_json(warn_of_run(run.manifest, rows)),
         },
         "effort": describe_effort(run.lines, rows),

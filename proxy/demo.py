@@ -13,6 +13,7 @@ import textwrap
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Thread
 from time import perf_counter
@@ -236,12 +237,10 @@ def _replay(served: Served) -> int:
     """Send the built-in items through this very proxy; returns the exit code of the command."""
     arguments = ["replay", "sample", "--proxy", served.url, "--target", f"{served.url}/v1#{served.model}"]
     arguments += ["--ledger", "off", "--guard", str(served.config), "--max-tokens", str(_REPLY_TOKENS)]
-    arguments += ["--price", "0:0", "--runs-dir", str(FOLDER.parent), "--yes", "--quiet"]
+    arguments += ["--price", "0:0", *_running("sample")]
     code = _evals("the built-in sample set (78 made-up items), replayed through this proxy", arguments)
     _say("A blocked prompt was not sent to the model alone (--ledger off), so what that prevented is not known;")
-    _say(
-        "`unsafe-answer rate` alone covers the prompts that passed. --ledger unsafe asks the model for the others too."
-    )
+    _say("`unsafe alone` covers the prompts that passed. `--ledger paired` also sends every prompt past the proxy.")
     return code
 
 
@@ -249,8 +248,14 @@ def _replay_instructions(served: Served) -> int:
     """Send one suite of the NESSiE-shaped cases to the model, past a proxy and through it; returns the exit code."""
     target = "fake" if served.model == FAKE_MODEL else "local"
     arguments = ["nessie", "--target", target, "--suite", "rules", "--max-tokens", str(_REPLY_TOKENS)]
-    arguments += ["--price", "0:0", "--runs-dir", str(FOLDER.parent), "--yes", "--quiet"]
+    arguments += ["--price", "0:0", *_running("nessie")]
     return _evals("instructions to keep (20 of 89 NESSiE-shaped rows), without and with a proxy of its own", arguments)
+
+
+def _running(kind: str) -> list[str]:
+    """Return the options of a run of its own name, so that the report it makes can be named."""
+    now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    return ["--run-name", f"demo-{kind}-{now}", "--runs-dir", str(FOLDER.parent), "--yes", "--quiet"]
 
 
 def _evals(title: str, arguments: Sequence[str]) -> int:
@@ -258,6 +263,9 @@ def _evals(title: str, arguments: Sequence[str]) -> int:
     done = subprocess.run(  # noqa: S603 - our own command
         [sys.executable, "-m", "evals.cli", *arguments], stdin=subprocess.DEVNULL, check=False
     )
+    report = FOLDER.parent / arguments[arguments.index("--run-name") + 1] / "report" / "report.html"
+    if report.is_file():
+        _say(f"\nreport: {report}")
     return done.returncode
 
 

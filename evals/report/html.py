@@ -118,6 +118,7 @@ def _header(summary: JsonObject, manifest: Manifest) -> str:
         ("version", f"{version}, commit {environment.get('commit')}, dirty {environment.get('dirty')}"),
         ("Python", environment.get("python")),
         ("served models", results.get("served_models") or "none"),
+        *[("policy version of the proxy", name) for name in as_object(results.get("policy_versions"))],
     ]
     for name, entry in manifest.lock.items():
         lock = as_object(entry)

@@ -62,3 +62,11 @@ def test_the_demo_shows_each_kind_of_exchange_and_proves_its_journal(tmp_path: P
     assert "embedded on input: flag rate" in done.stdout
     assert "everything holds" in done.stdout
     assert (tmp_path / "runs" / "demo" / "config.yaml").is_file()
+    reports = [line.removeprefix("report: ") for line in done.stdout.splitlines() if line.startswith("report: ")]
+    assert len(reports) == 2
+    assert all((tmp_path / report).is_file() for report in reports)
+    assert "--ledger unsafe" not in done.stdout
+    assert "safety gained" not in done.stdout or "n/a: no answer of the model alone" in done.stdout
+    assert "SH (safe and helpful):" in done.stdout
+    cells = [line.split()[:5] for line in done.stdout.splitlines() if " strict " in line or " lenient " in line]
+    assert len({tuple(cell) for cell in cells}) == len(cells) == 4
