@@ -44,6 +44,7 @@ from proxy.wire.chat import CHAT
 from proxy.wire.completions import COMPLETIONS
 from proxy.wire.embeddings import EMBEDDINGS
 from proxy.wire.errors import RequestError, internal, openai_reply, to_reply
+from proxy.wire.forms import model_of
 from proxy.wire.messages import MESSAGES
 from proxy.wire.moderations import MODERATIONS
 from proxy.wire.responses import RESPONSES
@@ -190,7 +191,7 @@ class App:
             arrived = None if direct is None else direct.take_body()
             raw = await read_body(receive, arrival.headers, limits.max_body_bytes, limits.request_timeout_s, arrived)
             body = await _parse(raw, limits.max_json_depth)
-            model = str(body.get("model", ""))[:200]
+            model = model_of(body)
             if arrival.adapter is MODERATIONS:
                 moderating = Moderating.read(runtime, arrival, body, len(raw))
                 await moderating.run(out)

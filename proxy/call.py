@@ -12,6 +12,7 @@ from proxy.policy import Decision
 from proxy.record import ClientEnd, JudgedBy, Outcome, Phase, Record, RecordKind, Terminator, UpstreamCall, View
 from proxy.stages import StageResult
 from proxy.wire.adapter import Adapter
+from proxy.wire.forms import counts_of, fits, in_form
 from proxy.wire.moderation_field import FieldAsk
 from supervisors.light import light_dataclass
 from supervisors.signals import Signal
@@ -46,6 +47,7 @@ class Call:
         moderation: what the caller asked for in the `moderation` field.
         unseen_history: the model sees older content that lives at the provider only.
         hide_usage: the proxy asked for the usage of the stream, the caller did not.
+        named: the config names the model, so that its name is no text of the caller.
     """
 
     id: str
@@ -68,6 +70,12 @@ class Call:
     moderation: FieldAsk | None = None
     unseen_history: bool = False
     hide_usage: bool = False
+    named: bool = True
+
+    @property
+    def shown_model(self) -> str:
+        """Return the model as records show it; what is neither configured nor a name is nothing."""
+        return self.model if self.named or fits("model", self.model) else ""
 
     @property
     def output(self) -> StagePlan:
@@ -151,11 +159,12 @@ _SKIPPED = unknown(Cause.SKIPPED)
 
 @light_dataclass(frozen=True, slots=True)
 class Kept:
-    """What a record keeps of an exchange's text, by content mode (O-25)."""
+    """What a record keeps of an exchange's text, by content mode (O-25); verdicts without keys that somebody chose."""
 
     input_hmac: str | None = None
     output_hmac: str | None = None
     content: Mapping[str, Any] | None = None
+    verdicts: tuple[JudgedBy, ...] | None = None
 
 
 def measure_overhead(call: Call, progress: Progress) -> float:
@@ -182,14 +191,14 @@ def to_record(call: Call, progress: Progress, kept: Kept) -> Record:
         stream=call.stream,
         task=call.task,
         key_id=call.key_id,
-        model=call.model,
-        model_served=progress.model_served,
+        model=call.shown_model,
+        model_served=in_form("model", progress.model_served),
         upstream=call.upstream,
         policies=call.plan.policies,
         version=call.version,
         outcome=progress.outcome,
         view=_view(call, progress, kept),
-        verdicts=tuple(progress.verdicts),
+        verdicts=tuple(progress.verdicts) if kept.verdicts is None else kept.verdicts,
         decisions=tuple(progress.decisions),
         upstream_call=UpstreamCall(
             called=progress.called,
@@ -203,12 +212,14 @@ def to_record(call: Call, progress: Progress, kept: Kept) -> Record:
         ),
         client=ClientEnd(
             status=progress.status or (499 if progress.cancelled else 500),
-            finish_reasons=tuple([reason for _, reason in sorted(progress.finish_reasons.items())]),
+            finish_reasons=tuple(
+                [in_form("finish_reason", reason) for _, reason in sorted(progress.finish_reasons.items())]
+            ),
             bytes=progress.bytes_sent,
             terminator=progress.terminator,
             cancelled_phase=progress.phase if progress.cancelled else None,
         ),
-        usage=progress.usage,
+        usage=None if progress.usage is None else counts_of(progress.usage),
         prescribed=_prescribed(call),
         overhead_s=progress.overhead_s if progress.overhead_s is not None else measure_overhead(call, progress),
         holdback_s=progress.holdback_s,

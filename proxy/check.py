@@ -106,6 +106,7 @@ async def run_check(runtime: Runtime, arrival: Arrival, body: dict[str, Any]) ->
         started=arrival.started,
         clock=arrival.clock,
         kind="check",
+        named=wanted.model == "*" or wanted.model in catalogue.models,
         stages=tuple(["input" if stage == "input" else "output" for stage in wanted.stages]),
     )
     progress = Progress(request=CHAT.request_segments(wanted.request))

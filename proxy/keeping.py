@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from proxy.call import Kept, Progress
-from proxy.record import flatten, is_text_extra
+from proxy.record import JudgedBy, flatten, is_text_extra
 from proxy.redact import mask, merge_spans
 from proxy.stages import StageResult
-from proxy.store.content import ContentMode, Texts, build_content, segments_hmac
-from supervisors.types import Segment
+from proxy.store.content import ContentMode, Texts, build_content, hide_keys, segments_hmac
+from supervisors.types import Assessment, Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,25 @@ class Keeper:
             texts = [Texts("input", self.input, sent), Texts("output", self.output, received)]
             content = {**(build_content(texts, self.secret) or {}), "replies": self._supervisor_replies(progress)}
         return Kept(
+            verdicts=tuple([self._without_keys(judged) for judged in progress.verdicts]),
             input_hmac=segments_hmac(self.secret, sent) if sent else None,
             output_hmac=segments_hmac(self.secret, received) if received else None,
             content=content,
         )
+
+    def _without_keys(self, judged: JudgedBy) -> JudgedBy:
+        """Return a verdict whose spans show no keys that somebody chose, unless the text itself is kept."""
+        mode = self.input if judged.stage == "input" else self.output
+        found = judged.assessment
+        if mode == "full" or not (found.verdict.spans or found.verdict.members):
+            return judged
+        return replace(judged, assessment=self._hide(found, mode))
+
+    def _hide(self, found: Assessment, mode: ContentMode) -> Assessment:
+        verdict = found.verdict
+        spans = tuple([replace(span, path=hide_keys(span.path, mode, self.secret)) for span in verdict.spans])
+        members = tuple([self._hide(member, mode) for member in verdict.members])
+        return replace(found, verdict=replace(verdict, spans=spans, members=members))
 
     def _supervisor_replies(self, progress: Progress) -> list[Mapping[str, Any]]:
         """Return what supervisors' models said, for stages whose text is kept in full."""

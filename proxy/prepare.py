@@ -145,6 +145,7 @@ def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue, size_b
         stages=("input",) if input_only else BOTH_STAGES,
         moderation=moderation,
         hide_usage=hide_usage,
+        named=model in catalogue.models,
     )
 
 

@@ -77,7 +77,7 @@ class JournalSinks:
             started=call.started,
             route=call.adapter.route,
             key_id=call.key_id,
-            model=call.model,
+            model=call.shown_model,
             upstream=call.upstream,
             policies=call.plan.policies,
             version=call.version,

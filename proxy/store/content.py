@@ -7,14 +7,25 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
+from proxy.wire.names import OF_REPLIES, OF_REQUESTS
+from proxy.wire.segments import unescape
 from supervisors.types import Segment, Stage
 
 ContentMode = Literal["off", "hashed", "full"]
+
+
+_STEP: Final = re.compile(r"([/#])")
+_NUMBER: Final = re.compile(r"[0-9]{1,9}~?")
+_OURS: Final = frozenset({"", "key", "keys", "top", "events", "partial_images"})
+"""Steps of paths that the proxy itself makes."""
+_HIDDEN: Final = "hidden"
+_SHOWN_DIGITS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +70,36 @@ def _keyed(secret: bytes) -> hmac.HMAC:
     return hmac.new(secret, digestmod=hashlib.sha256)
 
 
+def hide_keys(path: str, mode: ContentMode, secret: bytes) -> str:
+    """Return a path as a record may show it: a key that no document defines was somebody's text.
+
+    Args:
+        path: pointer of a segment or span.
+        mode: of its direction: ``full`` keeps the path, ``hashed`` a digest of the key, ``off`` that there is one.
+        secret: key of the digests.
+    """
+    if mode == "full":
+        return path
+    steps = [step if step in "/#" or _is_documented(step) else None for step in _STEP.split(path)]
+    if None not in steps:
+        return path
+    return "".join(
+        [
+            (_digest(own, mode, secret) if step is None else step)
+            for own, step in zip(_STEP.split(path), steps, strict=True)
+        ]
+    )
+
+
+def _is_documented(step: str) -> bool:
+    key = unescape(step)
+    return key in OF_REQUESTS or key in OF_REPLIES or step in _OURS or _NUMBER.fullmatch(step) is not None
+
+
+def _digest(step: str, mode: ContentMode, secret: bytes) -> str:
+    return _HIDDEN if mode == "off" else f"key-{text_hmac(secret, unescape(step))[:_SHOWN_DIGITS]}"
+
+
 def segments_hmac(secret: bytes, segments: Sequence[Segment]) -> str | None:
     """Return one keyed digest over all texts of a direction, for `View.input_hmac`; None without any text.
 
@@ -93,7 +134,7 @@ def build_content(texts: Sequence[Texts], secret: bytes) -> Mapping[str, Any] | 
 
 
 def _kept(segment: Segment, mode: ContentMode, secret: bytes) -> Mapping[str, Any]:
-    row: dict[str, Any] = {"path": segment.path, "role": segment.role, "kind": segment.kind}
+    row: dict[str, Any] = {"path": hide_keys(segment.path, mode, secret), "role": segment.role, "kind": segment.kind}
     if segment.choice is not None:
         row["choice"] = segment.choice
     row["chars"] = len(segment.text)

@@ -39,6 +39,8 @@ FORMS: Final[Mapping[str, re.Pattern[str]]] = {
 _TIMES: Final = re.compile(r"[0-9TZ:.+-]{0,40}")
 
 
+OTHER: Final = "other"
+"""What a record says of a member out of its form."""
 _LONGEST_KEPT: Final = 128
 _NUMBERS: Final = (int, float)
 
@@ -78,6 +80,30 @@ def is_usage(value: object) -> bool:
     if isinstance(value, list):
         return all(is_usage(child) for child in cast("list[object]", value))
     return fits("status", value)
+
+
+def in_form(key: str, value: object) -> str | None:
+    """Return a member as records show it: as it is if it has its form, `OTHER` for any text or shape instead."""
+    return value if value is None or (isinstance(value, str) and fits(key, value)) else OTHER
+
+
+def model_of(body: Mapping[str, Any]) -> str:
+    """Return the model that a body asks for, "" unless that is a string in the form of a name."""
+    model = body.get("model")
+    return model if isinstance(model, str) and fits("model", model) else ""
+
+
+def counts_of(usage: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the numbers of a report of usage under documented names; the words in it are no usage."""
+    return {key: _counted(child) for key, child in usage.items() if key in OF_USAGE and not isinstance(child, str)}
+
+
+def _counted(value: object) -> object:
+    if isinstance(value, dict):
+        return counts_of(cast("dict[str, Any]", value))
+    if isinstance(value, list):
+        return [_counted(child) for child in cast("list[object]", value) if not isinstance(child, str)]
+    return value
 
 
 def is_plain(body: Mapping[str, Any]) -> bool:

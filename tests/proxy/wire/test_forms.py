@@ -8,7 +8,7 @@ import pytest
 
 from proxy.wire.chat import CHAT
 from proxy.wire.completions import COMPLETIONS
-from proxy.wire.forms import FORMS, fits, formed, is_opaque, is_plain, is_usage
+from proxy.wire.forms import FORMS, counts_of, fits, formed, in_form, is_opaque, is_plain, is_usage, model_of
 
 CANARY = "violet umbrella"
 
@@ -80,6 +80,36 @@ def test_only_base64_without_words_is_opaque(text: str, opaque: bool) -> None:  
 )
 def test_a_report_of_usage_is_numbers_and_documented_names(usage: object, known: bool) -> None:
     assert is_usage(usage) is known
+
+
+def test_a_record_shows_numbers_of_usage_under_documented_names_only() -> None:  # O-25
+    usage = {
+        "prompt_tokens": 3,
+        "cost": None,
+        CANARY: 1,
+        "service_tier": CANARY,
+        "prompt_tokens_details": {"cached_tokens": 1, CANARY: 2, "text": CANARY},
+        "iterations": [{"input_tokens": 1, "type": CANARY}, CANARY],
+    }
+    assert counts_of(usage) == {
+        "prompt_tokens": 3,
+        "cost": None,
+        "prompt_tokens_details": {"cached_tokens": 1},
+        "iterations": [{"input_tokens": 1}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [("stop", "stop"), (None, None), (CANARY, "other"), ({"a": CANARY}, "other"), (5, "other")]
+)
+def test_a_record_shows_a_finish_reason_in_form_or_a_fixed_word(value: object, shown: str | None) -> None:  # O-25
+    assert in_form("finish_reason", value) == shown
+
+
+@pytest.mark.parametrize("model", [CANARY, {"name": CANARY}, [CANARY], 5, None, "x" * 200])
+def test_only_a_string_in_form_is_a_model(model: object) -> None:  # O-25
+    assert model_of({"model": model}) == ""
+    assert model_of({"model": "meta-llama/Llama-3:free"}) == "meta-llama/Llama-3:free"
 
 
 @pytest.mark.parametrize("key", ["id", "object", "created", "model", "system_fingerprint", "service_tier", "usage"])
