@@ -8,7 +8,7 @@ from html import escape
 from evals.attempts import as_object
 from evals.client import objects
 from evals.folder import RunFolder, read_json, write_json
-from evals.journal import JsonObject
+from evals.journal import JsonObject, sha256_json
 from evals.report.parts import data_table, tile
 from evals.report.table import rate_text
 from evals.statistics.jsonable import Json
@@ -18,21 +18,21 @@ _TILES = {"flag_rate": "Flagged", "block_rate": "Blocked"}
 
 
 def keep_against(folder: RunFolder, comparison: Json, summary: JsonObject) -> None:
-    """Store what a run was held against, with the head of the journal it was made from."""
-    write_json(folder.comparison, {"head": _head(summary), "comparison": comparison})
+    """Store what a run was held against, with the hash of the results it was made from."""
+    write_json(folder.comparison, {"results_sha256": _hash(summary), "comparison": comparison})
 
 
 def read_against(folder: RunFolder, summary: JsonObject) -> JsonObject:
-    """Return what a run was held against; empty without, or when the run has gone on since."""
+    """Return what a run was held against; empty without, or when the run has other results since."""
     if not folder.comparison.is_file():
         return {}
     body = read_json(folder.comparison)
     compared = objects(as_object(body.get("comparison")).get("compared"))
-    return compared[0] if compared and body.get("head") == _head(summary) else {}
+    return compared[0] if compared and body.get("results_sha256") == _hash(summary) else {}
 
 
-def _head(summary: JsonObject) -> Json:
-    return as_object(as_object(summary["proof"])["journal"])["head"]
+def _hash(summary: JsonObject) -> str:
+    return sha256_json(summary["results"])  # no time is in them: a resumed run without anything to do keeps them
 
 
 def against_part(compared: JsonObject) -> str:

@@ -38,7 +38,8 @@ def figures_of(section: JsonObject, effort: JsonObject) -> list[Figure]:
     where = f"{section['dataset']} × {section['target']}"
     ledger = as_object(section["ledger"])
     parts: dict[str, JsonObject] = {"rates": as_object(section["rates"]), "ledger": ledger}
-    headline = [to_estimate(title, parts[part].get(key)) for title, part, key in _HEADLINE if parts[part].get(key)]
+    rates = [(title, parts[part].get(key)) for title, part, key in _HEADLINE]
+    headline = [to_estimate(title, rate) for title, rate in rates if as_object(rate).get("planned")]
     found: list[Figure | None] = [draw_forest(f"{name}-rates", f"Rates, {where}", headline)]
     found += _planes(name, where, section, effort)
     found += _curves(name, where, as_object(section.get("curves")))

@@ -49,7 +49,7 @@ def to_page(summary: JsonObject, about: About, figures: Mapping[str, Sequence[Fi
     sections = sections_of(summary)
     body = [
         f"<h1>Run {escape(about.name)}</h1>",
-        _contents(sections, coherence=bool(results.get("coherence"))),
+        _contents(sections, coherence=bool(results.get("coherence")), against=bool(about.compared)),
         _subtitle(summary, manifest),
         *[f'<p class="warn">{escape(str(line))}</p>' for line in _list(results["warnings"])],
         against_part(about.compared),
@@ -82,8 +82,9 @@ def frame(title: str, body: str) -> str:
     )
 
 
-def _contents(sections: Sequence[JsonObject], *, coherence: bool) -> str:
-    links = [(_id(section), f"{section['dataset']} × {section['target']}") for section in sections]
+def _contents(sections: Sequence[JsonObject], *, coherence: bool, against: bool) -> str:
+    links = [("against", "Recorded traffic under this policy")] if against else []
+    links += [(_id(section), f"{section['dataset']} × {section['target']}") for section in sections]
     links += [("coherence", "Coherence")] if coherence else []
     links += [("run", "What was run"), ("effort", "Latency and cost"), ("method", "Method"), ("proof", "Proof")]
     listed = "".join([f'<li><a href="#{escape(anchor)}">{escape(text)}</a></li>' for anchor, text in links])
@@ -157,7 +158,7 @@ def _section(section: JsonObject, summary: JsonObject, figures: Sequence[Figure]
         parts += ["<h3>Thresholds</h3>", _thresholds(curves, title)]
     categories = as_object(as_object(section["groups"])["category"])
     if categories:
-        parts += ["<h3>By category</h3>", _groups(categories, title)]
+        parts.append(_groups(categories, title))
     return "".join(parts)
 
 
@@ -219,7 +220,10 @@ def _groups(rates: JsonObject, title: str) -> str:
     names = tuple(rates)
     groups = list(as_object(rates[names[0]]))
     rows = [(group, *[rate_text(as_object(rates[name]).get(group)) for name in names]) for group in groups]
-    return data_table(("category", *names), rows, f"By category, {title}")
+    told = [row for row in rows if any(cell != "–" for cell in row[1:])]
+    if not told:  # nothing is labelled
+        return ""
+    return f"<h3>By category</h3>{data_table(('category', *names), told, f'By category, {title}')}"
 
 
 def _effort(effort: JsonObject) -> str:

@@ -138,6 +138,11 @@ def test_the_page_shows_both_policies_and_what_changed(week: Week) -> None:
     assert "<title>Run week</title>" in page
     assert "Recorded traffic under this policy" in page
     assert "1 newly blocked, 1 no longer blocked" in page
+    assert "By category" not in page
+    assert ">false positive rate<" not in page
+    assert main(["resume", "week", "--runs-dir", str(week.runs), "--quiet"]) == 0
+    page = (week.runs / "week" / "report" / "report.html").read_text("utf-8")
+    assert "Recorded traffic under this policy" in page
     assert main(["report", "week", "--runs-dir", str(week.runs), "--quiet"]) == 0
     assert (week.runs / "week" / "report" / "report.html").read_text("utf-8") == page
 

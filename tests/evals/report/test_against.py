@@ -25,8 +25,8 @@ def _comparison() -> dict[str, Any]:
     }
 
 
-def _summary(head: str) -> dict[str, Any]:
-    return {"proof": {"journal": {"head": head}}}
+def _summary(blocked: str) -> dict[str, Any]:
+    return {"results": {"blocked": blocked}}
 
 
 def test_both_sides_and_every_change_are_shown() -> None:
