@@ -27,6 +27,7 @@ from proxy.declared import (
 from proxy.expand import expand_short_form, inline_references, move_caches
 from proxy.policy import Policy
 from proxy.reading import read_tree
+from proxy.store.reach import SCHEMA
 from proxy.wire.moderation_field import FieldMode
 from proxy.wire.moderations import DEFAULT_ALIAS
 from proxy.wire.segments import as_list, as_object
@@ -221,7 +222,7 @@ def canonical_config(config: Config) -> bytes:
     dumped = config.model_dump(mode="json")
     parts = [part for name, supervisor in config.supervisors.items() for part in walk(name, supervisor)]
     prints = {full: digest for full, part in parts if (digest := getattr(part, "prompt_sha256", None)) is not None}
-    return orjson.dumps({"config": dumped, "files": prints}, option=orjson.OPT_SORT_KEYS)
+    return orjson.dumps({"archive": SCHEMA, "config": dumped, "files": prints}, option=orjson.OPT_SORT_KEYS)
 
 
 _KIND: Final = re.compile(r"^(upstreams\.[^.]+)\.(?:http|local)(?=\.|$)")

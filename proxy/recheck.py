@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from proxy.policy import Decision, Rule, decide
+from proxy.reattach import check_attached, check_outcome
 from proxy.rows import decision_row, whole_decision
 from proxy.store.rules import Plans
 from supervisors.errors import StoreError
@@ -49,6 +50,8 @@ def check_record(body: Row, plans: Plans | None) -> Iterator[Problem]:
             if body["prescribed"]["input"] or body["prescribed"]["output"]:
                 yield Problem("policy", f"config version {body['policy']['version'][:12]} is not archived")
             return
+        for field, message in (*check_attached(body, plans.archive), *check_outcome(body)):
+            yield Problem(field, message)
         yield from check_prescribed(body, plans)
         yield from check_decisions(body, plans)
     except StoreError as error:
@@ -126,10 +129,6 @@ def check_prescribed(body: Row, plans: Plans) -> Iterator[Problem]:
         rules = _rules(body, plans, stage)
         for name in sorted(named - rules.keys()):
             yield Problem("prescribed", f"{name} at {stage} is in none of the policies {', '.join(policies)}")
-        if named or (stage == "input" and body["kind"] == "exchange" and body["verdicts"]):
-            forced = {name for policy in policies for name in plans.archive.forced.get(policy, {}).get(stage, ())}
-            for name in sorted(forced - named):
-                yield Problem("prescribed", f"{name} is forced at {stage} and was not prescribed")
         for row in body["verdicts"]:
             rule = rules.get(row["supervisor"].partition("/")[0]) if row["stage"] == stage else None
             if rule is not None and row["mode"] != _mode(rule):

@@ -28,6 +28,7 @@ from proxy.prepare import Catalogue
 from proxy.resolving import owner_of
 from proxy.sinks import JournalSinks
 from proxy.store.protocol import Journal
+from proxy.store.reach import Attached, KnownKey, Reach
 from proxy.store.rules import Archive, Labels
 from proxy.translating import ChatBacked
 from proxy.upstream import Upstream
@@ -342,4 +343,11 @@ def declared_labels(config: Config) -> Labels:
 def _archive(config: Config, labels: Labels) -> Archive:
     rules = {name: policy_rules(name, policy) for name, policy in config.policies.items()}
     forced = {name: forced_names(policy) for name, policy in config.policies.items()}
-    return Archive(rules, labels, forced)
+    attached = {
+        name: Attached(one.attach.models, one.attach.keys, one.attach.routes, one.attach.tags)
+        for name, one in config.policies.items()
+    }
+    keys = {one.digest[:12]: KnownKey(name, one.tags) for name, one in config.keys.items()}
+    unguarded = frozenset(route.path for route in config.unguarded_routes)
+    reach = Reach(attached, keys, config.moderation_aliases(), unguarded, config.journal.retention_days)
+    return Archive(rules, labels, forced, reach)

@@ -19,7 +19,8 @@ from proxy.recheck import Problem, check_record, not_a_record
 from proxy.recount import RECORDS, Series, compare, recount
 from proxy.rows import complete
 from proxy.store.audit import Anchor, Audit, Boot, StoredRow
-from proxy.store.chain import Link, digest, link_hash, storable
+from proxy.store.chain import Link, canonical, digest, link_hash, storable
+from proxy.store.retention import find_forged
 from proxy.store.rules import Archive, Labels, Plans
 from proxy.store.schema import found_bits
 from supervisors.errors import StoreError
@@ -61,11 +62,30 @@ class Request:
         since: RFC 3339 UTC; earlier records are chained and counted, but not decided again.
         until: the same for later ones; exclusive.
         metrics: a scrape of the running proxy, None to leave the metrics out.
+        now: RFC 3339 UTC; no deletion can be later, None leaves that out.
     """
 
     since: str | None = None
     until: str | None = None
     metrics: Exposition | None = None
+    now: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """The beginning of a chain that retention has deleted: nothing in it can be proven any more.
+
+    Args:
+        boot: id of the process start.
+        first: seq of the first record deleted.
+        last: seq of the last one.
+        time: of the last deletion, as its anchor says.
+    """
+
+    boot: str
+    first: int
+    last: int
+    time: str
 
 
 @dataclass(slots=True)
@@ -80,6 +100,7 @@ class Summary:
         interrupted: records of streams that a crash cut off: what left of them was judged, its verdicts are lost.
         unrecorded: process start and id of streams without a record: under way, or cut off by a crash after which
             the proxy was not started again.
+        removed: what retention deleted, as the anchors say; `removed_records` counts it.
     """
 
     boots: int = 0
@@ -88,6 +109,12 @@ class Summary:
     compared: bool = False
     interrupted: int = 0
     unrecorded: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    removed: list[Removed] = field(default_factory=list[Removed])
+
+    @property
+    def removed_records(self) -> int:
+        """Return the number of records that retention deleted."""
+        return sum(one.last - one.first + 1 for one in self.removed)
 
 
 @dataclass(slots=True)
@@ -137,6 +164,7 @@ class Verification:
         self.summary.unrecorded = [(boot, name) for name, boot in self._audit.unrecorded()]
         for chain in self._chains.values():
             yield from self._end(chain)
+        yield from self._check_anchors(anchors)
         yield from self._compare()
 
     def _begin(self, boot: Boot, anchor: Anchor | None) -> Iterator[Difference]:
@@ -151,6 +179,19 @@ class Verification:
                 yield from self._check_previous(boot.boot, previous)
         except (ValueError, KeyError, TypeError):
             yield Difference(boot.boot, 0, None, "genesis", "is not a genesis line")
+
+    def _check_anchors(self, anchors: Mapping[str, Anchor]) -> Iterator[Difference]:
+        """Yield the anchors that no retention can have left: an anchor needs no hashing, whoever deletes can write it.
+
+        Only configs that a record vouches for count: the table of configs is not under the chain.
+        """
+        known = [found[1].archive.reach.retention_days for found in self._archives.values() if found is not None]
+        days = min([one for one in known if one is not None], default=None)
+        for boot, anchor in anchors.items():
+            self.summary.removed.append(Removed(boot, 1, anchor.seq, anchor.time))
+            begun = self._chains[boot].boot.genesis if boot in self._chains else None
+            for message in find_forged(anchor.time, begun, days, self._request.now):
+                yield Difference(boot, anchor.seq, None, "anchor", message)
 
     def _check_previous(self, boot: str, previous: Mapping[str, Any]) -> Iterator[Difference]:
         anchor = self._audit.anchors().get(previous["boot"])
@@ -180,6 +221,8 @@ class Verification:
             problems.append(Problem("body", "is not JSON"))
         elif sealed:
             problems += _check_columns(row, body)
+            if canonical(orjson.loads(str(row.body) if not isinstance(row.body, bytes) else row.body)) != row.body:
+                problems.append(Problem("body", "is not the canonical JSON of what it says: keys doubled or rewritten"))
         else:
             problems.append(Problem("hash", "is not the hash of its record: one of the two was changed"))
         for problem in problems:

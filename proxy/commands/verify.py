@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -56,8 +57,8 @@ def read_time(text: str) -> str:
         argparse.ArgumentTypeError: it is no RFC 3339 time.
     """
     try:
-        time = datetime.fromisoformat(text)
-        return timestamp((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp())
+        given = datetime.fromisoformat(text)
+        return timestamp((given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp())
     except (ValueError, OverflowError) as error:
         msg = f"{text!r} is not a time such as 2026-01-31T12:00:00Z"
         raise argparse.ArgumentTypeError(msg) from error
@@ -69,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
         # First the scrape, then the snapshot: every record that is counted is on disk.
         metrics = fetch_metrics(args.metrics) if args.metrics else None
         with open_audit(args.journal) as audit:
-            verification = Verification(audit, Request(args.since, args.until, metrics))
+            verification = Verification(audit, Request(args.since, args.until, metrics, timestamp(time.time())))
             found = verification.differences()
             return _print_json(found, verification.summary) if args.json else _print(found, verification.summary)
     except StoreError as error:
@@ -107,9 +108,13 @@ def _print(found: Iterator[Difference], summary: Summary) -> int:
     for boot, name in summary.unrecorded:
         line = "a stream without a record: it is under way, or a crash cut it off"
         print(f"boot={boot} id={name}: {line}")  # noqa: T201 - the command's own output
+    for gone in summary.removed:
+        line = f"records {gone.first} to {gone.last} were removed by retention, last at {gone.time}: not provable"
+        print(f"boot={gone.boot}: {line}")  # noqa: T201 - the command's own output
     compared = "; the metrics equal the journal" if summary.compared and not total else ""
     verdict = f"{total} differences" if total else "everything holds"
     counts = f"{summary.records} records of {summary.boots} starts, {summary.rechecked} decided again"
+    counts += f", {summary.removed_records} removed by retention"
     if summary.interrupted:
         counts += f", {summary.interrupted} streams interrupted by a crash"
     if summary.unrecorded:
@@ -133,6 +138,8 @@ def _print_json(found: Iterator[Difference], summary: Summary) -> int:
             "rechecked": summary.rechecked,
             "metrics_compared": summary.compared,
             "interrupted": summary.interrupted,
+            "removed_by_retention": summary.removed_records,
+            "removed": summary.removed,
             "unrecorded": [{"boot": boot, "id": name} for boot, name in summary.unrecorded],
             "differences_total": total,
             "differences": kept,

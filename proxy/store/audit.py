@@ -41,10 +41,11 @@ class Boot:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """Where retention has cut a chain: the last record deleted."""
+    """Where retention has cut a chain: the last record deleted, and when it was."""
 
     seq: int
     hash: str
+    time: str
 
 
 class Audit:
@@ -66,8 +67,8 @@ class Audit:
 
     def anchors(self) -> Mapping[str, Anchor]:
         """Return the anchor of each chain that retention has cut."""
-        rows = self._connection.execute("SELECT boot, seq, hash FROM anchors ORDER BY seq")
-        return {str(boot): Anchor(seq, str(last)) for boot, seq, last in rows}
+        rows = self._connection.execute("SELECT boot, seq, hash, time FROM anchors ORDER BY seq")
+        return {str(boot): Anchor(seq, str(last), str(time)) for boot, seq, last, time in rows}
 
     def unrecorded(self) -> Iterator[tuple[str, str]]:
         """Yield id and process start of the streams that have begun and have no record."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+
+import orjson
 
 _DAY_S = 86_400.0
 _PIECE = 500
@@ -47,6 +49,33 @@ def forget(connection: sqlite3.Connection, retention: Retention, now: float) -> 
         raise
     connection.execute("COMMIT")
     return more
+
+
+def find_forged(time: str, genesis: bytes | None, days: float | None, now: str | None) -> Iterator[str]:
+    """Yield why an anchor cannot come from retention.
+
+    Args:
+        time: of the deletion, as the anchor says.
+        genesis: line of the start whose records it deleted, None when there is no such start.
+        days: age at which records are deleted, None when they are kept.
+        now: RFC 3339 UTC, None when it is not known.
+    """
+    if genesis is None:
+        yield "is of no process start of this journal"
+        return
+    if days is None:
+        yield "deletes records, and no config of this journal has retention_days"
+        return
+    try:
+        begun, deleted = datetime.fromisoformat(str(orjson.loads(genesis)["time"])), datetime.fromisoformat(time)
+        young = (deleted - begun).total_seconds() < days * _DAY_S
+    except (ValueError, KeyError, TypeError):
+        yield f"has the time {time!r}, which cannot be compared with the genesis line"
+        return
+    if young:
+        yield f"deleted at {time} what was recorded after {begun.isoformat()}, younger than {days:g} days"
+    if now is not None and deleted > datetime.fromisoformat(now):
+        yield f"has the time {time}, which is still to come"
 
 
 def _erase_contents(connection: sqlite3.Connection, mode: str, cutoff: str) -> bool:

@@ -10,6 +10,7 @@ import orjson
 
 from proxy.policy import OnUnsafe, Rule, UnknownPolicy
 from proxy.store.chain import canonical
+from proxy.store.reach import SCHEMA, Reach, reach_from_json, reach_to_json
 from supervisors.errors import StoreError
 from supervisors.types import Cause, Scope, Stage
 
@@ -48,6 +49,7 @@ class Archive:
             policy alone sets them, before merging (G-16).
         forced: by policy name and stage, the supervisors that no caller can leave out (G-15).
         labels: the declared names.
+        reach: whom the policies reach.
     """
 
     policies: Mapping[str, Mapping[RuleSet, Sequence[Rule]]] = field(
@@ -57,6 +59,7 @@ class Archive:
     forced: Mapping[str, Mapping[Stage, Sequence[str]]] = field(
         default_factory=dict[str, Mapping[Stage, Sequence[str]]]
     )
+    reach: Reach = field(default_factory=Reach)
 
     def to_text(self) -> str:
         """Return the JSON text for `Journal.archive_config`."""
@@ -66,7 +69,9 @@ class Archive:
         }
         labels = {kind: sorted(getattr(self.labels, kind)) for kind in Labels.__slots__}
         forced = {name: {stage: list(names) for stage, names in stages.items()} for name, stages in self.forced.items()}
-        return canonical({"schema": 1, "policies": policies, "forced": forced, "labels": labels}).decode()
+        reach = reach_to_json(self.reach)
+        row = {"schema": SCHEMA, "policies": policies, "forced": forced, "labels": labels, "reach": reach}
+        return canonical(row).decode()
 
     @classmethod
     def from_text(cls, text: str) -> Archive:
@@ -77,6 +82,9 @@ class Archive:
         """
         try:
             row: dict[str, Any] = orjson.loads(text)
+            if row["schema"] != SCHEMA:
+                msg = f"an archived config is of schema {row['schema']!r}, this version reads {SCHEMA}"
+                raise StoreError(msg)
             policies: dict[str, Mapping[RuleSet, Sequence[Rule]]] = {}
             for name, sets in row["policies"].items():
                 policies[name] = {stage: [rule_from_json(rule) for rule in rules] for stage, rules in sets.items()}
@@ -84,10 +92,11 @@ class Archive:
                 name: {stage: list(names) for stage, names in sets.items()} for name, sets in row["forced"].items()
             }
             labels = Labels(**{kind: frozenset(row["labels"][kind]) for kind in Labels.__slots__})
+            reach = reach_from_json(row["reach"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             msg = f"an archived config cannot be read: {error}"
             raise StoreError(msg) from error
-        return cls(policies, labels, forced)
+        return cls(policies, labels, forced, reach)
 
 
 def rule_to_json(rule: Rule) -> dict[str, Any]:

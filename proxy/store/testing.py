@@ -10,6 +10,7 @@ from proxy.policy import Rule, UnknownPolicy, decide
 from proxy.record import Begun, ClientEnd, JudgedBy, Record, UpstreamCall
 from proxy.rows import to_json
 from proxy.store.protocol import Filters, StoredRecord
+from proxy.store.reach import Attached, KnownKey, Reach
 from proxy.store.rules import Archive, Labels
 from supervisors.errors import StoreError
 from supervisors.types import (
@@ -39,6 +40,7 @@ ARCHIVE = Archive(
         routes=frozenset({"/v1/chat/completions"}),
     ),
     {"default": {"input": ("rules", "panel"), "output": ("rules", "panel")}},
+    Reach({"default": Attached()}, {"0123456789ab": KnownKey("app")}, retention_days=8),
 )
 """The config version `VERSION`: one policy with a rule-based supervisor and a panel of three on both stages."""
 

@@ -10,21 +10,25 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import orjson
 import pytest
 
 from proxy.commands.verify import DIFFERS, HOLDS, UNPROVEN, add_parser, read_time
 from proxy.metrics import Metrics, read_exposition
-from proxy.record import Record
+from proxy.record import ClientEnd, Record, UpstreamCall
+from proxy.rows import complete
 from proxy.store.audit import open_audit
-from proxy.store.chain import canonical, link_hash
+from proxy.store.chain import canonical, digest, link_hash
 from proxy.store.retention import Retention, forget
+from proxy.store.rules import Archive
+from proxy.store.schema import found_bits
 from proxy.store.sqlite import open_journal
 from proxy.store.testing import ARCHIVE, STARTED, VERSION, record, varied
 from proxy.store.writer import WriterSettings
@@ -35,12 +39,14 @@ ROOT = Path(__file__).resolve().parents[2]
 FAST = WriterSettings(delay_s=0.001)
 
 
-async def write(path: Path, records: Sequence[Record], metrics: Metrics | None = None) -> None:
+async def write(
+    path: Path, records: Sequence[Record], metrics: Metrics | None = None, archive: Archive = ARCHIVE
+) -> None:
     """Write one process start with its archived config."""
     journal = await open_journal(path, settings=FAST, counted=metrics.count if metrics else None)
     if metrics:
         metrics.watch(journal)
-    await journal.archive_config(VERSION, ARCHIVE.to_text())
+    await journal.archive_config(VERSION, archive.to_text())
     for one in records:
         journal.accept(one)
     await journal.aclose()
@@ -173,7 +179,7 @@ async def test_a_rewritten_record_shows_at_the_one_after_it(tmp_path: Path) -> N
     await write(path, [record(number) for number in range(5)])
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         body = orjson.loads(connection.execute("SELECT body FROM records WHERE seq = 3").fetchone()[0])
-        text = canonical({**body, "key_id": "ffffffffffff"})
+        text = canonical({**body, "task": "other"})
         values = (text, link_hash(body["prev"], text))
         connection.execute("UPDATE records SET body = ?, hash = ? WHERE seq = 3", values)
     assert [(found.seq, found.field) for found in check(path)] == [(4, "prev")]
@@ -293,11 +299,127 @@ async def test_a_record_that_is_wrong_inside_is_named(
     assert [one for one in found if one.field == field and message in one.message]
 
 
+def rewritten(
+    path: Path, seq: int, edit: Callable[[dict[str, Any]], object], old: bytes = b"", new: bytes = b""
+) -> None:
+    """Change a record as somebody who can hash would: the chain behind it is made anew."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        prev = digest(connection.execute("SELECT genesis FROM boots").fetchone()[0])
+        for place, text in connection.execute("SELECT seq, body FROM records ORDER BY seq").fetchall():
+            body: dict[str, Any] = {**orjson.loads(text), "prev": prev}
+            if place == seq:
+                edit(body)
+            raw = canonical(body).replace(old, new) if place == seq and old else canonical(body)
+            prev = link_hash(prev, raw)
+            values = (raw, prev, found_bits(complete(orjson.loads(raw))), place)
+            connection.execute("UPDATE records SET body = ?, hash = ?, found = ? WHERE seq = ?", values)
+        connection.execute("UPDATE boots SET hash = ?", (prev,))
+
+
+def unjudge(body: dict[str, Any], *stages: str) -> None:
+    for stage in stages or ("input", "output"):
+        body["prescribed"][stage] = []
+        for rows in ("verdicts", "decisions"):
+            body[rows] = [row for row in body[rows] if row["stage"] != stage]
+
+
+def unname(body: dict[str, Any]) -> None:
+    unjudge(body)
+    body["policy"]["names"] = []
+
+
+def unguard(body: dict[str, Any]) -> None:
+    unname(body)
+    body["kind"] = "unguarded"
+
+
+def refuse(body: dict[str, Any]) -> None:
+    unname(body)
+    body["outcome"] = "unavailable"
+
+
+def skip(body: dict[str, Any]) -> None:
+    body["verdicts"] = [
+        {"supervisor": name, "stage": "input", "label": "unknown", "cause": "skipped"} for name in ("rules", "panel")
+    ] + [row for row in body["verdicts"] if row["stage"] == "output"]
+    body["decisions"] = [row for row in body["decisions"] if row["stage"] == "output"]
+
+
+EDITS: list[tuple[Callable[[dict[str, Any]], object], str, str]] = [
+    (unjudge, "prescribed", "rules is forced at input and was not prescribed"),
+    (lambda body: unjudge(body, "output"), "prescribed", "panel is forced at output and was not prescribed"),
+    (unname, "policy.names", "are none, the config attaches default"),
+    (unguard, "kind", "is no unguarded route of its config version"),
+    (refuse, "policy.names", "are none, the config attaches default"),
+    (skip, "outcome", "is answered, and rules was skipped at input"),
+    (lambda body: body.update(key_id=None), "key_id", "is None, which is no key of its config version"),
+    (lambda body: body.update(kind="check"), "kind", "is check, which never calls a model server"),
+    (lambda body: body.update(kind="moderation"), "kind", "is moderation, which /v1/chat/completions does not"),
+    (lambda body: body.update(outcome="blocked_output"), "outcome", "and nothing was blocked at output"),
+    (lambda body: body["upstream_call"].update(called=False), "outcome", "and no model server was called"),
+]
+
+
+@pytest.mark.parametrize(("edit", "field", "message"), EDITS)
+async def test_an_answer_that_nobody_judged_is_found_however_it_is_rewritten(
+    tmp_path: Path, edit: Callable[[dict[str, Any]], object], field: str, message: str
+) -> None:  # O-11
+    path = tmp_path / "journal.db"
+    await write(path, [record(number) for number in range(4)])
+    rewritten(path, 2, lambda body: None)
+    assert check(path) == []
+    rewritten(path, 2, edit)
+    found = check(path)
+    assert {one.seq for one in found} == {2}
+    assert [one for one in found if one.field == field and message in one.message]
+
+
+async def test_a_block_is_not_an_answer(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    blocked = next(one for one in map(varied, range(99)) if one.outcome == "blocked_output")
+    await write(path, [blocked])
+    rewritten(path, 1, lambda body: body.update(outcome="answered"))
+    assert [(one.field, one.message) for one in check(path)] == [("outcome", "is answered, and output was blocked")]
+
+
+async def test_a_key_that_stands_twice_in_a_record_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await write(path, [record(number) for number in range(4)])
+    rewritten(path, 2, lambda body: None, b'"label":"safe"', b'"label":"unsafe","label":"safe"')
+    assert [(one.seq, one.field) for one in check(path)] == [(2, "body")]
+
+
+@pytest.mark.parametrize(
+    ("days", "time", "message"),
+    [
+        (None, "2026-01-01T00:00:00.000000Z", "no config of this journal has retention_days"),
+        (8, "2026-01-01T00:00:00.000000Z", "younger than 8 days"),
+        (8, "2199-01-01T00:00:00.000000Z", "is still to come"),
+    ],
+)
+async def test_an_anchor_that_no_retention_left_is_found_and_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], days: int | None, time: str, message: str
+) -> None:  # O-15
+    path = tmp_path / "journal.db"
+    archive = replace(ARCHIVE, reach=replace(ARCHIVE.reach, retention_days=days))
+    await write(path, [record(number) for number in range(6)], archive=archive)
+    change(path, f"INSERT INTO anchors SELECT boot, seq, hash, '{time}' FROM records WHERE seq = 2")  # noqa: S608
+    change(path, "DELETE FROM records WHERE seq <= 2")
+    assert command("--journal", str(path)) == DIFFERS
+    printed = capsys.readouterr().out
+    assert message in printed
+    assert "records 1 to 2 were removed by retention" in printed
+    assert ", 2 removed by retention" in printed
+    assert command("--journal", str(path), "--json") == DIFFERS
+    told = orjson.loads(capsys.readouterr().out)
+    assert told["removed_by_retention"] == 2
+    assert [(one["first"], one["last"]) for one in told["removed"]] == [(1, 2)]
+
+
 async def test_a_record_from_before_judging_needs_no_verdicts(tmp_path: Path) -> None:  # O-13
     path = tmp_path / "journal.db"
-    early = replace(
-        record(1), verdicts=(), decisions=(), prescribed=(), policies=(), model="violet", outcome="client_error"
-    )
+    bare = replace(record(1), verdicts=(), decisions=(), prescribed=(), policies=(), model="violet")
+    early = replace(bare, outcome="client_error", upstream_call=UpstreamCall(), client=ClientEnd(404))
     await write(path, [early])
     assert check(path) == []
 
@@ -378,7 +500,8 @@ async def test_the_command_says_what_it_proved(tmp_path: Path, capsys: pytest.Ca
     await write(path, [record(number) for number in range(4)], metrics)
     with serving(metrics.render()) as url:
         assert command("--journal", str(path), "--metrics", url) == HOLDS
-        expected = "everything holds: 4 records of 1 starts, 4 decided again; the metrics equal the journal\n"
+        counts = "4 records of 1 starts, 4 decided again, 0 removed by retention"
+        expected = f"everything holds: {counts}; the metrics equal the journal\n"
         assert capsys.readouterr().out == expected
         assert command("--journal", str(path), "--metrics", url, "--json") == HOLDS
     shown = orjson.loads(capsys.readouterr().out)

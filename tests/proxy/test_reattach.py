@@ -1,0 +1,82 @@
+"""Which policies a record falls under, and what its outcome may be, from the archived config alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from proxy.reattach import check_attached, check_outcome, is_refused
+from proxy.rows import to_json
+from proxy.store.reach import Attached, KnownKey, Reach
+from proxy.store.testing import ARCHIVE, record
+
+REACH = Reach(
+    {
+        "all": Attached(),
+        "kids": Attached(tags=("child",)),
+        "large": Attached(models=("large*",)),
+        "mine": Attached(keys=("app",)),
+        "chat": Attached(routes=("/v1/chat/*",)),
+    },
+    {"0123456789ab": KnownKey("app"), "ba9876543210": KnownKey("school", ("child",))},
+    {"words": "all"},
+    frozenset({"/v1/files/{id}"}),
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "key_id", "route", "expected"),
+    [
+        ("small", "0123456789ab", "/v1/embeddings", ("all", "mine")),
+        ("large-2", "ba9876543210", "/v1/chat/completions", ("all", "chat", "kids", "large")),
+        ("small", None, "/v1/embeddings", ("all",)),
+    ],
+)
+def test_policies_are_those_whose_dimensions_all_match(
+    model: str, key_id: str | None, route: str, expected: tuple[str, ...]
+) -> None:
+    assert REACH.policies_of(model, key_id, route) == expected
+
+
+def body(**changed: object) -> dict[str, Any]:
+    return {**to_json(record(1)), **changed}
+
+
+def test_a_key_of_no_config_and_a_record_without_one_are_found() -> None:
+    assert not REACH.knows(None)
+    assert not REACH.knows("ffffffffffff")
+    assert Reach().knows(None)
+
+
+def test_a_moderation_falls_under_the_policy_of_its_alias() -> None:
+    archive = replace(ARCHIVE, reach=replace(ARCHIVE.reach, aliases={"words": "default"}))
+    fits = body(kind="moderation", route="/v1/moderations", model="words")
+    assert list(check_attached(fits, archive)) == []
+    assert [field for field, _ in check_attached({**fits, "model": "other"}, archive)] == ["policy.names"]
+
+
+def test_an_unguarded_record_is_of_a_declared_route_and_unjudged() -> None:
+    archive = replace(ARCHIVE, reach=replace(ARCHIVE.reach, unguarded=frozenset({"/v1/files/{id}"})))
+    bare = {"policy": {"names": []}, "verdicts": [], "decisions": []}
+    fits = body(kind="unguarded", route="/v1/files/{id}", **bare)
+    assert list(check_attached(fits, archive)) == []
+    assert [field for field, _ in check_attached({**fits, "verdicts": [{}]}, archive)] == ["kind"]
+
+
+def test_a_check_may_be_about_one_stage_but_not_about_none() -> None:
+    half = body(kind="check", prescribed={"input": ["rules", "panel"], "output": []})
+    assert list(check_attached(half, ARCHIVE)) == []
+    none = body(kind="check", prescribed={"input": [], "output": []})
+    assert len(list(check_attached(none, ARCHIVE))) == 4
+
+
+def test_an_interrupted_stream_has_policies_and_no_verdicts() -> None:
+    assert list(check_attached(body(outcome="interrupted", prescribed={"input": [], "output": []}), ARCHIVE)) == []
+
+
+def test_an_error_that_the_caller_saw_as_success_is_no_error() -> None:
+    assert not is_refused(body())
+    found = list(check_outcome(body(outcome="client_error")))
+    assert found == [("outcome", "is client_error, and the caller got status 200")]
