@@ -100,9 +100,14 @@ class NoJournal:
     healthy = True
     backlog = 0
     lost = 0
+    accepted = 0
+    failure = None
 
     def begin(self, begun: Begun) -> None:
         """Drop the note."""
+
+    def keep(self, record: Record) -> None:
+        """Drop the record."""
 
     def accept(self, record: Record) -> None:
         """Drop the record."""

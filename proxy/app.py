@@ -255,7 +255,7 @@ def _record_refused(runtime: Runtime, arrival: Arrival, model: str, error: Reque
         outcome="client_error" if error.status < 500 else "unavailable",
         client=ClientEnd(error.status),
     )
-    with suppress(StoreError):  # the answer is an error already; the writer logs and counts its own failure
+    with suppress(StoreError):  # the answer is an error: nobody was answered without a record
         runtime.sinks.refuse(record)
 
 

@@ -48,6 +48,16 @@ class Backlog(Protocol):
         """Records given up."""
         ...
 
+    @property
+    def accepted(self) -> int:
+        """Records taken on: each is on disk, waits, or is lost."""
+        ...
+
+    @property
+    def failure(self) -> str | None:
+        """What went wrong at the last attempt to write, None when it went well."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class _Family:
@@ -219,8 +229,13 @@ class Metrics:
     def _states(self, records: int) -> Iterator[Metric]:
         journal = self._journal
         lost, backlog = (journal.lost, journal.backlog) if journal is not None else (0, 0)
+        failing = journal is not None and journal.failure is not None
+        accepted = records if journal is None else journal.accepted
         yield _as_counter("guardrail_records", "Records in the journal of this process.", (), {(): records})
         yield _as_counter("guardrail_records_lost", "Records given up.", (), {(): lost})
+        accepted_help = "Records taken on: in the journal, waiting, or lost."
+        yield _as_counter("guardrail_records_accepted", accepted_help, (), {(): accepted})
+        yield _as_gauge("guardrail_store_failing", "1 while the journal takes no writes.", (), {(): float(failing)})
         yield _as_gauge("guardrail_store_backlog", "Records accepted and not yet on disk.", (), {(): backlog})
         yield _as_gauge("guardrail_breaker_state", "0 closed, 1 half-open, 2 open.", ("dependency",), self._breakers)
         yield _as_gauge("proxy_in_flight", "Requests that hold a place.", ("limiter",), self._in_flight)

@@ -34,6 +34,23 @@ FAMILIES = (
 
 RECORDS: Series = ("guardrail_records_total", ())
 
+ACCEPTED: Series = ("guardrail_records_accepted_total", ())
+LOST: Series = ("guardrail_records_lost_total", ())
+FAILING: Series = ("guardrail_store_failing", ())
+
+
+def find_unwritten(samples: Mapping[Series, float]) -> Iterator[str]:
+    """Yield what the process took on and the journal does not have: given up, or waiting while nothing is written.
+
+    What waits for the next batch of a journal that works is no difference.
+    """
+    lost = samples.get(LOST, 0)
+    waiting = samples.get(ACCEPTED, 0) - samples.get(RECORDS, 0) - lost
+    if lost:
+        yield f"{lost:g} records were given up and are not in the journal"
+    if waiting > 0 and samples.get(FAILING, 0):
+        yield f"{waiting:g} records wait and the journal takes no writes: their exchanges may have been answered"
+
 
 def _declared(value: str, names: frozenset[str]) -> str:
     return value if value in names else "other"

@@ -118,12 +118,25 @@ class JournalSinks:
         self._accept(call, progress)
 
     def refuse(self, record: Record) -> None:
-        """Record an exchange that failed before judging (O-13)."""
+        """Record an exchange that failed before judging (O-13).
+
+        Raises:
+            StoreError: the journal does not take it; nobody was answered.
+        """
         self._journal.accept(record)
+
+    def keep(self, record: Record) -> None:
+        """Record what has been answered unjudged."""
+        self._journal.keep(record)
 
     def _accept(self, call: Call, progress: Progress) -> None:
         progress.coherence = probe_coherence(call, progress)
-        self._journal.accept(to_record(call, progress, self._keeper.keep(progress)))
+        record = to_record(call, progress, self._keeper.keep(progress))
+        # Text of a stream has left, and a caller that is gone can be refused nothing: such a record must be kept.
+        if progress.phase == "streaming" or progress.cancelled:
+            self._journal.keep(record)
+        else:
+            self._journal.accept(record)
 
     async def run_shadow(self) -> None:
         """Judge queued exchanges, one after another, until cancelled; what is left then is recorded as skipped."""
@@ -163,9 +176,10 @@ class JournalSinks:
         self._settle(job)
 
     def _settle(self, job: _Job) -> None:
-        job.progress.settle(job.call)
-        with suppress(StoreError):  # the writer has logged and counted its failure; the reply has long left
-            self._accept(job.call, job.progress)
+        call, progress = job.call, job.progress
+        progress.settle(call)
+        progress.coherence = probe_coherence(call, progress)
+        self._journal.keep(to_record(call, progress, self._keeper.keep(progress)))  # the reply has long left
 
 
 async def _run(plan: StagePlan, exchange: Exchange, open_context: Callable[[StagePlan], Context]) -> StageResult:

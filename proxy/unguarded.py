@@ -176,5 +176,8 @@ class Passing:
                 else None,
             ),
         )
-        with suppress(StoreError):  # the reply has left; the writer logs and counts its own failure
+        if self._called:  # the reply has left, or its request has
+            self._runtime.sinks.keep(record)
+            return
+        with suppress(StoreError):  # the answer is an error, nothing was passed on
             self._runtime.sinks.refuse(record)

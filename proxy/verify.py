@@ -16,7 +16,7 @@ import orjson
 
 from proxy.metrics import Exposition
 from proxy.recheck import Problem, check_record, not_a_record
-from proxy.recount import RECORDS, Series, compare, recount
+from proxy.recount import ACCEPTED, RECORDS, Series, compare, find_unwritten, recount
 from proxy.rows import complete
 from proxy.store.audit import Anchor, Audit, Boot, StoredRow
 from proxy.store.chain import Link, canonical, digest, link_hash, storable
@@ -301,6 +301,8 @@ class Verification:
         if shown != counted:
             message = f"shows {shown:g}, the journal has {counted} provable records up to there"
             yield Difference(metrics.boot, None, None, RECORDS[0], message)
+        for sentence in find_unwritten(metrics.samples):
+            yield Difference(metrics.boot, None, None, ACCEPTED[0], sentence)
         for sentence in compare(self._totals, metrics.samples):
             yield Difference(metrics.boot, None, None, "metrics", sentence)
 

@@ -60,7 +60,17 @@ class Journal(Protocol):
 
     @property
     def lost(self) -> int:
-        """Records given up under ``continue``, or still unwritten when a failed journal was closed."""
+        """Records given up: the queue was full, or a failed journal was closed."""
+        ...
+
+    @property
+    def accepted(self) -> int:
+        """Records taken on: each is on disk, waits, or is lost."""
+        ...
+
+    @property
+    def failure(self) -> str | None:
+        """What went wrong at the last attempt to write, None when it went well."""
         ...
 
     def begin(self, begun: Begun) -> None:
@@ -73,6 +83,10 @@ class Journal(Protocol):
         Raises:
             StoreError: under ``block``, when the writer has failed or the queue is full; always after `aclose`.
         """
+        ...
+
+    def keep(self, record: Record) -> None:
+        """Queue the record of an answer that has left: it is written when that is possible, or counted as lost."""
         ...
 
     async def flush(self, timeout_s: float = 5.0) -> None:

@@ -274,6 +274,7 @@ class SqliteJournal:
         # Keeps apart two reads that run in threads at the same time: they share one read-only connection.
         self._reading = threading.Lock()
         self.accept = writer.accept
+        self.keep = writer.keep
         self.begin = writer.begin
         self.leftovers: Sequence[tuple[Begun, str | None]] = ()
         """Streams that a crash left without a record, as found when the journal was opened."""
@@ -302,6 +303,11 @@ class SqliteJournal:
     def lost(self) -> int:
         """Records given up."""
         return self._writer.lost
+
+    @property
+    def accepted(self) -> int:
+        """Records taken on: each is on disk, waits, or is lost."""
+        return self._writer.accepted
 
     async def flush(self, timeout_s: float = 5.0) -> None:
         """Wait until everything accepted before is on disk.

@@ -170,6 +170,18 @@ class MemoryJournal:
         self.records.append(record)
         self.counted(record)
 
+    @property
+    def accepted(self) -> int:
+        """Count what was taken on."""
+        return len(self.records) + self.backlog + self.lost
+
+    def keep(self, record: Record) -> None:
+        """Keep a record, or count it as lost."""
+        if self.failure is not None:
+            self.lost += 1
+            return
+        self.accept(record)
+
     async def flush(self, timeout_s: float = 5.0) -> None:
         """Do nothing: everything is kept at once.
 

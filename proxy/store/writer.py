@@ -122,6 +122,7 @@ class BatchWriter:
         self._ended = threading.Event()
         self._failure: str | None = None
         self._lost = 0
+        self._accepted = 0
         self._thread = threading.Thread(target=self._run, name="journal-writer", daemon=True)
 
     @property
@@ -144,6 +145,11 @@ class BatchWriter:
         """Count the records given up."""
         return self._lost
 
+    @property
+    def accepted(self) -> int:
+        """Count the records taken on: each is on disk, waits, or is lost."""
+        return self._accepted
+
     def start(self) -> None:
         """Start the thread."""
         self._thread.start()
@@ -158,6 +164,19 @@ class BatchWriter:
         unusual = self._failure is not None or size >= self._settings.batch_limit or self._stop.is_set()
         if unusual and not self._admitted(size):
             return
+        self._append(record)
+
+    def keep(self, record: Record) -> None:
+        """Queue the record of an answer that has left: no refusal can take it back, so it is written or lost."""
+        if self._stop.is_set() or self._ended.is_set() or len(self._queue) >= self._settings.queue_limit:
+            self._accepted += 1
+            self._lost += 1
+            log.error("record of an answer that has left is lost", extra={"id": record.id, "reason": self._failure})
+            return
+        self._append(record)
+
+    def _append(self, record: Record) -> None:
+        self._accepted += 1
         self._queue.append(record)
         if not self._wake.is_set():
             self._wake.set()
@@ -182,6 +201,7 @@ class BatchWriter:
                 msg = f"{size} records wait to be written, the limit is {self._settings.queue_limit}"
                 raise StoreError(msg)
         if full or self._ended.is_set():
+            self._accepted += 1
             self._lost += 1
             return False
         return True

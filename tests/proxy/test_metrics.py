@@ -123,6 +123,8 @@ def test_everything_that_is_not_from_a_record_is_shown_too() -> None:
         f'config_info{{version="{VERSION[:12]}"}}': 1,
         "guardrail_records_lost_total": 3,
         "guardrail_store_backlog": 7,
+        "guardrail_records_accepted_total": 11,
+        "guardrail_store_failing": 0,
     }
     assert {name: found[name] for name in expected} == expected
     assert read_exposition(shown.render().decode()).boot == "memory"

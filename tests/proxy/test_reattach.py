@@ -59,7 +59,7 @@ def test_a_moderation_falls_under_the_policy_of_its_alias() -> None:
 
 def test_an_unguarded_record_is_of_a_declared_route_and_unjudged() -> None:
     archive = replace(ARCHIVE, reach=replace(ARCHIVE.reach, unguarded=frozenset({"/v1/files/{id}"})))
-    bare = {"policy": {"names": []}, "verdicts": [], "decisions": []}
+    bare: dict[str, Any] = {"policy": {"names": []}, "verdicts": [], "decisions": []}
     fits = body(kind="unguarded", route="/v1/files/{id}", **bare)
     assert list(check_attached(fits, archive)) == []
     assert [field for field, _ in check_attached({**fits, "verdicts": [{}]}, archive)] == ["kind"]

@@ -104,6 +104,31 @@ async def test_a_full_disk_refuses_new_records_and_keeps_the_old_ones(caplog: py
     assert messages == ["journal cannot be written", "journal writes again"]
 
 
+async def test_the_record_of_an_answer_that_has_left_is_kept_while_the_disk_is_full() -> None:
+    disk = Disk(full=True)
+    writer = BatchWriter(disk, QUICK)
+    writer.start()
+    writer.accept(record(1))
+    with pytest.raises(StoreError, match="disk full"):
+        await writer.run(None, 5.0)
+    writer.keep(record(2))
+    assert (writer.failure, writer.accepted, writer.lost) == ("disk full", 2, 0)
+    disk.full = False
+    await writer.run(None, 5.0)
+    assert disk.rows == [record(1).id, record(2).id]
+    await writer.aclose()
+    writer.keep(record(3))
+    assert (writer.accepted, writer.lost) == (3, 1)
+
+
+async def test_an_answer_that_has_left_and_finds_the_queue_full_is_lost_at_once() -> None:
+    writer = BatchWriter(Disk(), QUICK)
+    for number in range(6):
+        writer.keep(record(number))
+    assert (writer.accepted, writer.backlog, writer.lost) == (6, 4, 2)
+    await writer.aclose()
+
+
 async def test_a_full_queue_refuses_under_block() -> None:
     disk = Disk()
     disk.free.clear()
