@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 
 from proxy.asgi import read_body
 from proxy.check import run_check
+from proxy.checks import SERVED
 from proxy.console import CONTENT_TYPES, SECURITY, read_file
 from proxy.failures import record_unavailable
 from proxy.gateway import Gateway
@@ -68,13 +69,16 @@ async def _on_request_error(request: Request, error: Exception) -> Response:
     return Response(reply.body, reply.status, dict(reply.headers), media_type="application/json")
 
 
+_SERVED: Final = ", ".join([*SERVED, CHECK_ROUTE])
+
+
 async def _on_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for this type only
     if error.status_code == 405:
         allow = {name: value.replace("GET", "GET, HEAD") for name, value in (error.headers or {}).items()}
         refused = RequestError(405, "method_not_allowed", "This route does not know that method.", headers=allow)
     else:
-        refused = RequestError(404, "unknown_route", "There is no such route; see GET /openapi.json.")
+        refused = RequestError(404, "unknown_route", f"There is no such route; served are {_SERVED}.")
     return await _on_request_error(request, refused)
 
 

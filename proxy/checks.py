@@ -23,15 +23,15 @@ from supervisors.types import Stage, Supervisor
 from supervisors.vote import Vote, advise
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
-_SERVED_BELOW: Final = ("/v1/models", "/v1/guardrails", "/v1/decisions")
-_SERVED: Final = (
+SERVED_BELOW: Final = ("/v1/models", "/v1/guardrails", "/v1/decisions")
+SERVED: Final = (
     "/v1/chat/completions",
     "/v1/completions",
     "/v1/responses",
     "/v1/messages",
     EMBEDDINGS_ROUTE,
     MODERATIONS_ROUTE,
-    *_SERVED_BELOW,
+    *SERVED_BELOW,
 )
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 
@@ -120,8 +120,8 @@ def _check_unguarded(config: Config) -> Iterator[Finding]:
             yield Finding("error", f"{path}.upstream", f"name the model server it leads to; known: {known}")
         elif route.upstream is not None and route.upstream not in config.upstreams:
             yield Finding("error", f"{path}.upstream", f"unknown upstream {route.upstream!r}; known: {known}")
-        taken = [one for one in _SERVED if route.covers(one)]
-        taken += [one for one in _SERVED_BELOW if route.path.startswith(f"{one}/")]
+        taken = [one for one in SERVED if route.covers(one)]
+        taken += [one for one in SERVED_BELOW if route.path.startswith(f"{one}/")]
         if taken:
             yield Finding("error", f"{path}.path", f"{route.path} would hide {taken[0]}, which the proxy serves itself")
         elif (route.method, route.path) in seen:

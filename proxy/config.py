@@ -25,6 +25,7 @@ from proxy.declared import (
     UpstreamConfig,
 )
 from proxy.expand import expand_short_form, inline_references, move_caches
+from proxy.hints import suggest
 from proxy.policy import Policy
 from proxy.reading import read_tree
 from proxy.store.reach import SCHEMA
@@ -290,7 +291,7 @@ def read_variable(name: str) -> str | None:
 
 def _examine(tree: dict[str, Any], environ: Mapping[str, str] | None, folder: Path) -> Examined:
     expand_short_form(tree)
-    move_caches(tree)
+    moved = move_caches(tree)
     inline_references(tree)
     source = _Source(os.environ if environ is None else environ, folder, [])  # noqa: TID251 - the one reader
     resolved = source.resolve(tree, "")
@@ -298,11 +299,29 @@ def _examine(tree: dict[str, Any], environ: Mapping[str, str] | None, folder: Pa
     try:
         return Examined(Config.model_validate(resolved), (), missing)
     except ValidationError as error:
-        found = [(_KIND.sub(r"\1", where), message) for where, message in flatten_errors(error)]
+        found = [
+            (_written_path(where, moved), _with_hint(_KIND.sub(r"\1", where), message, resolved))
+            for where, message in flatten_errors(error)
+        ]
     problems = [f"{where}: {message}" if where else message for where, message in found]
     lines = [line for problem in problems for line in problem.splitlines()]
     lines += [line for line in _unknown_in(tree) if line not in lines]  # pydantic stops before them
     return Examined(None, tuple(lines), missing)
+
+
+def _written_path(where: str, moved: frozenset[str]) -> str:
+    """Return the path of a setting as it stands in the file."""
+    first, _, rest = where.partition(".")
+    name = next((name for name in moved if rest == name or rest.startswith(f"{name}.")), None)
+    if first == "caches" and name is not None:
+        return f"supervisors.{name}.cache{rest.removeprefix(name)}"
+    return _KIND.sub(r"\1", where)
+
+
+def _with_hint(path: str, message: str, tree: Mapping[str, Any]) -> str:
+    if not message.startswith("unknown setting"):
+        return message
+    return message.replace("unknown setting", f"unknown setting{suggest(path, tree, Config.model_json_schema())}", 1)
 
 
 def _unknown_in(tree: Mapping[str, Any]) -> list[str]:

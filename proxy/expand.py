@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from proxy.wire.segments import as_list, as_object
 from supervisors.errors import ConfigError
+from supervisors.nearest import did_you_mean
 
 
 def expand_short_form(tree: dict[str, Any]) -> None:
@@ -47,8 +48,13 @@ def _expand_stage(tree: dict[str, Any], stage: str, value: Any) -> Any:
     return options
 
 
-def move_caches(tree: dict[str, Any]) -> None:
-    """Move `cache:` from the entries of `supervisors` to `caches`: a supervisor does not know that it is kept."""
+def move_caches(tree: dict[str, Any]) -> frozenset[str]:
+    """Move `cache:` from the entries of `supervisors` to `caches`: a supervisor does not know that it is kept.
+
+    Returns:
+        The supervisors whose cache was moved.
+    """
+    moved: set[str] = set()
     entries = as_object(tree.get("supervisors")) or {}
     for name, entry in entries.items():
         options = as_object(entry)
@@ -60,6 +66,8 @@ def move_caches(tree: dict[str, Any]) -> None:
             raise ConfigError(msg, f"supervisors.{name}.cache")
         caches[name] = options["cache"]
         entries[name] = {key: value for key, value in options.items() if key != "cache"}
+        moved.add(name)
+    return frozenset(moved)
 
 
 def inline_references(tree: dict[str, Any]) -> None:
@@ -70,38 +78,44 @@ def inline_references(tree: dict[str, Any]) -> None:
     """
     entries = as_object(tree.get("supervisors"))
     if entries is not None:
-        tree["supervisors"] = {name: _inline(entry, entries, (name,)) for name, entry in entries.items()}
+        tree["supervisors"] = {
+            name: _inline(entry, entries, (name,), f"supervisors.{name}") for name, entry in entries.items()
+        }
 
 
-def _inline(entry: Any, entries: Mapping[str, Any], seen: tuple[str, ...]) -> Any:
+def _inline(entry: Any, entries: Mapping[str, Any], seen: tuple[str, ...], path: str) -> Any:
     options = as_object(entry)
     if options is None:
         return entry
     inlined = dict(options)
     members = as_object(options.get("members"))
     if members is not None:
-        inlined["members"] = {name: _follow(member, entries, seen) for name, member in members.items()}
+        inlined["members"] = {
+            name: _follow(member, entries, seen, f"{path}.members.{name}") for name, member in members.items()
+        }
     steps = as_list(options.get("steps"))
     if steps is not None:
-        inlined["steps"] = [_inline_step(step, entries, seen) for step in steps]
+        inlined["steps"] = [
+            _inline_step(step, entries, seen, f"{path}.steps.{index}") for index, step in enumerate(steps)
+        ]
     return inlined
 
 
-def _inline_step(step: Any, entries: Mapping[str, Any], seen: tuple[str, ...]) -> Any:
+def _inline_step(step: Any, entries: Mapping[str, Any], seen: tuple[str, ...], path: str) -> Any:
     options = as_object(step)
     if options is None or "supervisor" not in options:
         return step
-    return {**options, "supervisor": _follow(options["supervisor"], entries, seen)}
+    return {**options, "supervisor": _follow(options["supervisor"], entries, seen, f"{path}.supervisor")}
 
 
-def _follow(member: Any, entries: Mapping[str, Any], seen: tuple[str, ...]) -> Any:
+def _follow(member: Any, entries: Mapping[str, Any], seen: tuple[str, ...], path: str) -> Any:
     if not isinstance(member, str):
-        return _inline(member, entries, seen)
-    path = ".".join(("supervisors", *seen))
+        return _inline(member, entries, seen, path)
     if member in seen:
         msg = f"a supervisor cannot contain itself: {' > '.join((*seen, member))}"
         raise ConfigError(msg, path)
     if member not in entries:
-        msg = f"unknown supervisor {member!r}; known: {', '.join(sorted(map(str, entries)))}"
+        hint = did_you_mean(member, map(str, entries))
+        msg = f"unknown supervisor {member!r}; known: {', '.join(sorted(map(str, entries)))}{hint}"
         raise ConfigError(msg, path)
-    return _inline(entries[member], entries, (*seen, member))
+    return _inline(entries[member], entries, (*seen, member), path)

@@ -22,7 +22,7 @@ from supervisors.embedded.shipped import shipped_weights
 from supervisors.encoder import list_encoders, load_encoder
 from supervisors.errors import ConfigError
 from supervisors.lock import read_lock
-from supervisors.types import Label
+from supervisors.types import Endpoint, Label
 
 EXIT_OK = 0
 EXIT_UNKNOWN = 1
@@ -163,7 +163,12 @@ def _find_supervisor(args: argparse.Namespace) -> tuple[Config, str]:
         if args.name is not None:
             msg = "--name is a supervisor of a config: give --config FILE too, or --card NAME instead"
             raise ConfigError(msg)
-        return _config_of(args.card, args.set), _TRIED
+        config = _config_of(args.card, args.set)
+        endpoint: object = getattr(config.supervisors[_TRIED], "endpoint", None)
+        if isinstance(endpoint, Endpoint) and endpoint.url is None:
+            msg = f"the card {args.card} is asked at a server: give its address, --set url=http://127.0.0.1:8001/v1"
+            raise ConfigError(msg)
+        return config, _TRIED
     if args.set or args.card != EMBEDDED:
         msg = "--card and --set describe a guard of their own: leave them out with --config"
         raise ConfigError(msg)

@@ -39,6 +39,22 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, separators=(",", ":"))
 
 
+class LineFormatter(logging.Formatter):
+    """Render a record as one line for a person: the message, and its fields after it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        fields = [f"{key}: {_plain(value)}" for key, value in vars(record).items() if key not in _STANDARD]
+        return f"{record.levelname.lower()}: {'; '.join([_message(record), *fields])}"
+
+
+def show_warnings() -> None:
+    """Show warnings of a command as lines on stderr, whole."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LineFormatter())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+
+
 def _plain(value: object) -> object:
     """Return a field's value as JSON: numbers and small objects as they are, anything else as text."""
     if isinstance(value, float):

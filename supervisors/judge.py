@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from secrets import token_hex
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Final, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr, StringConstraints, model_validator
 
 from supervisors.chunks import Plan, attempt, judge_view
 from supervisors.errors import ChatError, ReplyError
 from supervisors.narrowing import Narrowing, Turns
+from supervisors.nearest import did_you_mean
 from supervisors.nesting import is_exhaustive
 from supervisors.refusal import opens_with_refusal
 from supervisors.reply import JudgeReply, ReplyRules, parse_reply
@@ -50,6 +51,10 @@ _REPAIR_S = 0.2
 """With less time than this left, a second request could not be answered."""
 
 
+_PROMPTS: Final = ("harm", "injection")
+"""Built-in prompts that describe a task; the others are parts of our own calls."""
+
+
 def read_prompt(name: str) -> str:
     """Read a built-in prompt by its bare name, or a file by its path.
 
@@ -57,12 +62,18 @@ def read_prompt(name: str) -> str:
         ValueError: there is none; says which built-in ones exist.
     """
     folder = files("supervisors") / "prompts"
-    source = Path(name) if re.search(r"[./\\]", name) else folder / f"{name}.md"
+    named = re.search(r"[./\\]", name) is not None
+    source = Path(name) if named else folder / f"{name}.md"
     try:
         text = source.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        built_in = sorted([entry.name.removesuffix(".md") for entry in folder.iterdir() if entry.name.endswith(".md")])
-        msg = f"prompt {name!r} cannot be read ({type(error).__name__}); a built-in one is: {', '.join(built_in)}"
+        if named:
+            msg = f"the prompt file {name!r} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}"
+            raise ValueError(msg) from error
+        hint = did_you_mean(name, _PROMPTS)
+        msg = (
+            f"unknown prompt {name!r}; built in are: {', '.join(_PROMPTS)}{hint or ';'} a file has a path, as ./mine.md"
+        )
         raise ValueError(msg) from error
     if not text:
         msg = f"prompt {name!r} is empty"

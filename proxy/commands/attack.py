@@ -12,6 +12,7 @@ from typing import Any
 
 from proxy.commands.verify import Subparsers
 from proxy.config import Config, load_config
+from proxy.logs import show_warnings
 from proxy.runtime import open_chat
 from supervisors.attacks import ATTACKS, FlipReport, flip_rate
 from supervisors.chat import Budget
@@ -39,6 +40,7 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Attack; returns 0 when every judge was attacked, 1 when one is not sound, 2 when there is none."""
+    show_warnings()
     try:
         config = load_config(args.config)
         judges = find_judges(config, args.supervisor)

@@ -38,7 +38,10 @@ def run(args: argparse.Namespace) -> int:
     try:
         config = load_config(args.config)
         shown = explain(config, args.request.read_bytes(), args.key)
-    except (ConfigError, OSError) as error:
+    except OSError as error:
+        sys.stderr.write(f"cannot read {args.request}: {error.strerror or error}\n")
+        return 2
+    except ConfigError as error:
         sys.stderr.write(f"{error}\n")
         return 2
     except RequestError as error:

@@ -108,11 +108,14 @@ def test_a_file_that_is_no_config_is_refused_with_its_place(text: str, said: str
             {"supervisors": {"p": panel(members={"b": {"use": "judge"}})}},
             "supervisors.p.members.b.model: this setting is required",
         ),
-        ({"supervisors": {"p": panel(members={"b": "x"})}}, "supervisors.p: unknown supervisor 'x'; known: p"),
+        (
+            {"supervisors": {"p": panel(members={"b": "x"})}},
+            "p.members.b: unknown supervisor 'x'; known: p",
+        ),
         ({"supervisors": {"p": panel(members={"b": "p"})}}, "a supervisor cannot contain itself: p > p"),
         (
             {"supervisors": {"p": panel(members={"a": "q"}), "q": panel(members={"a": "p"})}},
-            "supervisors.p.q: a supervisor cannot contain itself: p > q > p",
+            "supervisors.p.members.a.members.a: a supervisor cannot contain itself: p > q > p",
         ),
         ({"supervisors": {"p": panel(strategy="quorum", count=3)}}, "supervisors.p: count 3 can never be reached by 2"),
         ({"supervisors": {"p": panel(min_answers=3)}}, "supervisors.p: min_answers 3 is more than the 2 member(s)"),

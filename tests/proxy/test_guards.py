@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from proxy.cli import main
 from proxy.commands import guard
 from supervisors.card import list_cards
 from supervisors.encoder import list_encoders
@@ -165,3 +166,8 @@ def test_a_folder_outside_is_refused(folder_name: str, capsys: pytest.CaptureFix
     with serve_hub(FakeHub()) as hub:
         assert pull(hub, "--dir", folder_name) == 2
     assert "--dir is a folder below" in capsys.readouterr().err
+
+
+def test_a_card_at_a_server_needs_its_address(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["guard", "try", "hi", "--card", "llama-guard-3-8b"]) == 2
+    assert "--set url=" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proxy.logs import JsonFormatter
+from proxy.logs import JsonFormatter, LineFormatter
 
 SECRET = "violet umbrella"
 
@@ -73,3 +73,10 @@ def test_an_exception_shows_its_kind_and_place_and_not_its_words() -> None:  # O
 def test_an_object_is_json_not_pythons_words_for_it() -> None:
     shown = render("proxy.store", "constant", previous={"boot": "b", "seq": 7, "hash": None}, seconds=0.5)
     assert (shown["previous"], shown["seconds"]) == ({"boot": "b", "seq": 7, "hash": None}, 0.5)
+
+
+def test_a_person_sees_the_fields_of_a_warning() -> None:
+    record = logging.makeLogRecord(
+        {"name": "proxy.runtime", "levelname": "WARNING", "msg": "configuration warning", "setting": "policies"}
+    )
+    assert LineFormatter().format(record) == "warning: configuration warning; setting: policies"

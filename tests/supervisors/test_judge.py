@@ -383,7 +383,7 @@ def test_placeholders_in_a_criterion_are_not_filled_twice() -> None:
 
 MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"model": ""}, "at least 1 character"),
-    ({"prompt": "nothing_like_this"}, "a built-in one is: answer_kind, frame, harm"),
+    ({"prompt": "nothing_like_this"}, "built in are: harm, injection; a file has a path"),
     ({"prompt": "./missing.md"}, "cannot be read"),
     ({"labels": {"safe": "safe"}}, "at least one word for safe and one for unsafe"),
     ({"labels": {"safe": "safe", "SAFE": "unsafe"}}, "not distinct"),

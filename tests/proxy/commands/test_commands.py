@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -143,3 +146,19 @@ def test_the_program_knows_its_commands(capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(SystemExit) as wrong:
         main(["sevre"])
     assert wrong.value.code == 2
+
+
+async def test_a_request_that_is_not_there_is_named(tmp_path: Path) -> None:
+    ended = await run_command(
+        "explain", write(tmp_path, GOOD), "--request", str(tmp_path / "nope.json"), environ=ENVIRON
+    )
+    assert (ended.code, ended.err) == (2, f"cannot read {tmp_path / 'nope.json'}: No such file or directory\n")
+
+
+async def test_a_reader_that_has_read_enough_is_no_failure() -> None:
+    command = f"{shlex.quote(sys.executable)} -m proxy.cli schema | head -c 10"
+    pipe = asyncio.subprocess.PIPE
+    child = await asyncio.create_subprocess_shell(command, stdout=pipe, stderr=pipe)
+    async with asyncio.timeout(60):
+        out, err = await child.communicate()
+    assert (len(out), err) == (10, b"")

@@ -1,0 +1,45 @@
+"""A misspelt setting is told the nearest one of the object it stands in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from proxy.config import parse_config
+from supervisors.errors import ConfigError
+
+BASE = 'upstreams: {main: {base_url: "http://127.0.0.1:9/v1"}}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("suprvisors: {}", "suprvisors: unknown setting; did you mean 'supervisors'?"),
+        ("policies: {p: {input: {forcd: []}}}", "policies.p.input.forcd: unknown setting; did you mean 'forced'?"),
+        ("limits: {max_body: 1}", "limits.max_body: unknown setting; did you mean 'max_body_bytes'?"),
+        ("upstreams: {main: {base_url: 'http://h/v1', timout_s: 3}}", "main.timout_s: unknown setting; did you mean"),
+        ("supervisors: {w: {use: rules, keyword: [a]}}", "supervisors.w.keyword: unknown setting; did you mean 'keyw"),
+        (
+            "supervisors: {v: {use: vote, strategy: any, members: {a: {use: rules, keyword: [a]}}}}",
+            "supervisors.v.members.a.keyword: unknown setting; did you mean 'keywords'?",
+        ),
+        (
+            "supervisors: {w: {use: rules, keywords: [a], cache: {ttl: 3}}}",
+            "supervisors.w.cache.ttl: unknown setting; did you mean 'ttl_s'?",
+        ),
+        (
+            "supervisors: {w: {use: rules, keywords: [a]}, v: {use: vote, strategy: any, members: {c: ww}}}",
+            "supervisors.v.members.c: unknown supervisor 'ww'; known: v, w",
+        ),
+        (
+            "supervisors: {j: {use: judge, model: m, prompt: injektion}}",
+            "supervisors.j: unknown prompt 'injektion'; built in are: harm, injection; did you mean 'injection'?",
+        ),
+    ],
+)
+def test_the_nearest_setting_is_suggested(text: str, said: str) -> None:
+    head: Any = "" if text.startswith("upstreams") else BASE
+    with pytest.raises(ConfigError) as raised:
+        parse_config(head + text, {})
+    assert said in str(raised.value)
