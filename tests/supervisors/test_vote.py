@@ -227,7 +227,7 @@ async def test_cancelling_a_vote_cancels_its_members() -> None:
 
 async def test_a_panel_inside_a_panel_counts_its_votes_in_time() -> None:  # G-31
     inner = panel(Always(unsafe("canary")), Sleeps(30), strategy="majority", min_answers=1)
-    verdict = await vote_on(panel(inner, strategy="any"), seconds=0.3)
+    verdict = await vote_on(panel(inner, strategy="any"), seconds=1.0)
     assert (verdict.label, labels(verdict)) == (Label.UNSAFE, ["unsafe"])
 
 
