@@ -275,7 +275,8 @@ def test_history_at_the_provider_is_out_of_sight(body: dict[str, Any], unseen: b
 def test_tokens_that_spell_another_text_are_judged() -> None:  # W-09, G-06
     part = {"type": "output_text", "text": "fine", "logprobs": [{"token": "violet "}, {"token": "umbrella"}]}
     reply = {"output": [{"type": "message", "role": "assistant", "content": [part]}]}
-    assert [s.text for s in RESPONSES.reply_segments(reply, 1, {})[0]] == ["fine", CANARY]
+    glued_and_alone = f"{CANARY}\nviolet \numbrella"
+    assert [s.text for s in RESPONSES.reply_segments(reply, 1, {})[0]] == ["fine", glued_and_alone]
 
 
 def test_masked_text_takes_its_tokens_with_it() -> None:  # W-09
