@@ -10,14 +10,23 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 HEAVY = ("litellm", "pandas", "torch", "transformers", "sklearn", "numpy", "xllamacpp")
-BUDGET_S = 1.0
+MOST_MODULES = 1_000
+"""`proxy.app` brings about 700; pandas alone would bring another 1,000."""
+
+_COUNTED = """
+import sys
+import {module}
+print(len(sys.modules))
+print(*[name for name in {heavy} if name in sys.modules])
+"""
 
 _TIMED = """
-import sys, time
-started = time.process_time()
-import {module}
-print(time.process_time() - started)
-print(*[name for name in {heavy} if name in sys.modules])
+from time import process_time
+started = process_time()
+import proxy.app
+spent = process_time() - started
+from tests.timing import cpu_seconds, work_a_while
+print(spent / cpu_seconds(work_a_while, 20))
 """
 
 _ALL = """
@@ -41,16 +50,14 @@ def run_python(code: str) -> str:
 
 
 @pytest.mark.parametrize("module", ["supervisors", "supervisors.types", "proxy.app"])
-def test_an_import_costs_less_than_a_second_and_brings_nothing_heavy(module: str) -> None:
-    seconds: list[float] = []
-    for _ in range(3):
-        cost, heavy = run_python(_TIMED.format(module=module, heavy=HEAVY)).splitlines()
-        assert not heavy
-        seconds.append(float(cost))
-        if seconds[-1] < BUDGET_S:
-            return
-    # CPU time of the process, so that a busy machine does not decide; the best of three starts with a cold cache.
-    assert min(seconds) < BUDGET_S, seconds
+def test_an_import_brings_few_modules_and_nothing_heavy(module: str) -> None:
+    count, heavy = run_python(_COUNTED.format(module=module, heavy=HEAVY)).splitlines()
+    assert not heavy
+    assert int(count) < MOST_MODULES
+
+
+def test_importing_the_proxy_costs_little() -> None:  # a second is 3,500 times the work beside it; half of it is usual
+    assert min([float(run_python(_TIMED)) for _ in range(2)]) < 20_000
 
 
 def test_importing_every_module_prints_nothing_and_starts_nothing() -> None:

@@ -17,6 +17,7 @@ from supervisors.types import Supervisor
 from tests.e2e.fake_replies import chat_chunks, sse
 from tests.e2e.fake_upstream import Answer, FakeUpstream
 from tests.e2e.serving import Serving, chat_body, guarded, policy, serving
+from tests.timing import AT_ONCE_S
 
 OBSERVE = policy(output={"forced": ["words"], "stream": {"mode": "observe"}})
 
@@ -64,7 +65,7 @@ async def test_leaving_before_the_first_token(tmp_path: Path, stream: bool, mode
         await asyncio.sleep(0.1)
         left = asyncio.get_running_loop().time()
         writer.close()
-        assert await closed_after(up, left) < 0.5
+        assert await closed_after(up, left) < AT_ONCE_S
         record = (await proxy.wait_records())[0]
         assert (record["outcome"], record["client"]["cancelled_phase"]) == ("cancelled", "before_first_token")
         assert [row["label"] for row in record["verdicts"] if row["stage"] == "input"] == ["safe"]
@@ -89,7 +90,7 @@ async def test_leaving_in_the_middle_of_a_stream(
             await reader.readuntil(b"All is well.")
         left = asyncio.get_running_loop().time()
         writer.close()
-        assert await closed_after(up, left) < 0.5
+        assert await closed_after(up, left) < AT_ONCE_S
         record = (await proxy.wait_records())[0]
         assert (record["outcome"], record["client"]["cancelled_phase"]) == ("cancelled", "streaming")
         assert record["client"]["terminator"] == "none"
@@ -103,7 +104,7 @@ async def test_leaving_while_a_whole_reply_arrives(tmp_path: Path) -> None:  # O
         await asyncio.sleep(0.1)
         left = asyncio.get_running_loop().time()
         writer.close()
-        assert await closed_after(up, left) < 0.5
+        assert await closed_after(up, left) < AT_ONCE_S
         assert (await proxy.wait_records())[0]["outcome"] == "cancelled"
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from tests.e2e.fake_replies import chat_chunks, chat_reply, sse
 from tests.e2e.fake_upstream import Answer, FakeUpstream
 from tests.e2e.processes import run_python
 from tests.e2e.serving import CANARY, chat_body, content_of, frames_of, guarded, policy, serving, tree
+from tests.timing import HANGS_S, PATIENCE_S
 
 ROUTE = "/v1/chat/completions"
 
@@ -137,14 +138,13 @@ async def test_what_a_supervisor_holds_is_opened_once(tmp_path: Path) -> None:  
 
 
 async def test_a_slow_supervisor_costs_its_time_and_no_more(tmp_path: Path) -> None:
-    slow: Mapping[str, Supervisor] = {"words": Sleeps(30)}
+    slow: Mapping[str, Supervisor] = {"words": Sleeps(HANGS_S)}
     rules = policy({"forced": ["words"], "timeout_s": 0.3})
     async with FakeUpstream() as up, serving(guarded(up, tmp_path, supervisors=slow, policies=rules)) as proxy:
-        begun = time.perf_counter()
-        reply = await proxy.chat()
+        async with asyncio.timeout(PATIENCE_S):
+            reply = await proxy.chat()
         assert reply.status_code == 503
-        assert time.perf_counter() - begun < 5
-        assert 250 <= float(reply.headers["x-guardrail-overhead-ms"]) < 5000
+        assert 250 <= float(reply.headers["x-guardrail-overhead-ms"]) < 1000 * PATIENCE_S
 
 
 async def test_no_answer_lets_a_page_of_another_origin_read_it(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from supervisors.transport import HttpClient
 from supervisors.types import Assessment, Cause, Label, Supervisor
 from tests.e2e.fake_upstream import Answer, FakeUpstream
 from tests.supervisors.hosted.samples import SAMPLES, build
+from tests.timing import AT_ONCE_S
 
 JSON_TYPE = {"content-type": "application/json"}
 FAULTS: Mapping[str, tuple[Answer | None, Cause]] = {
@@ -78,7 +79,7 @@ async def test_a_fault_is_unknown_with_its_cause_and_blocks_unless_the_policy_sa
         context = ChatService(client, settings, seed=1).context(seconds)
         found = await ask("remote", supervisor_at(use, url), exchange("violet umbrella"), context)
     assert (found.verdict.label, found.verdict.cause) == (Label.UNKNOWN, cause)
-    assert found.seconds < 2.0
+    assert found.seconds < AT_ONCE_S
     assert blocks(found, "block")
     assert not blocks(found, "log")
 

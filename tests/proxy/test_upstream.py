@@ -15,6 +15,7 @@ from proxy.upstream_errors import UpstreamStatusError
 from proxy.upstream_settings import UpstreamSettings
 from supervisors.errors import UpstreamError
 from tests.e2e.fake_upstream import Answer, FakeUpstream, chat_chunks, chat_reply, sse
+from tests.timing import AT_ONCE_S
 
 CHAT = "/chat/completions"
 BODY = b'{"model":"m","messages":[{"role":"user","content":"violet umbrella"}]}'
@@ -179,7 +180,7 @@ async def test_a_server_that_hangs_is_504_in_time(up: FakeUpstream, make: Make, 
     begun = asyncio.get_running_loop().time()
     error = await fails(make(), stream=stream, timeout_s=0.1)
     assert (error.status, error.code, error.kind) == (504, "upstream_timeout", "timeout")
-    assert asyncio.get_running_loop().time() - begun < 0.6
+    assert asyncio.get_running_loop().time() - begun < AT_ONCE_S
     assert (await up.wait_finished()).closed_at is not None
 
 
@@ -289,9 +290,7 @@ async def test_a_kept_connection_that_had_been_closed_is_replaced(up: FakeUpstre
 
 @pytest.mark.parametrize("hold_at", [-1, 0, 2])
 @pytest.mark.parametrize("stream", [False, True])
-async def test_cancelling_closes_the_upstream_within_half_a_second(
-    up: FakeUpstream, make: Make, stream: bool, hold_at: int
-) -> None:
+async def test_cancelling_closes_the_upstream_at_once(up: FakeUpstream, make: Make, stream: bool, hold_at: int) -> None:
     up.script(Answer(frames=sse(*chat_chunks("a", "b", "c")), hold_at=hold_at))
     upstream = make()
     call = fails(upstream, stream=True) if stream else upstream.complete(CHAT, BODY)
@@ -302,7 +301,7 @@ async def test_cancelling_closes_the_upstream_within_half_a_second(
         left = asyncio.get_running_loop().time()
     received = await up.wait_finished()
     assert received.closed_at is not None
-    assert received.closed_at - left < 0.5
+    assert received.closed_at - left < AT_ONCE_S
 
 
 # Other vendors

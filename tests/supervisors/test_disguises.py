@@ -10,7 +10,6 @@ import random
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from time import process_time
 from typing import Any, cast
 
 import pytest
@@ -38,6 +37,7 @@ from supervisors.types import (
     Supervisor,
     Verdict,
 )
+from tests.timing import assert_cost, assert_linear
 
 CANARY = "violet umbrella"
 TEXT = f"how do you find the {CANARY} that was left in the hall with the keys"
@@ -196,22 +196,22 @@ FIELDS: Mapping[str, tuple[Role, Kind]] = {
     "reasoning": ("assistant", "reasoning"),
     "unknown shape": ("user", "other"),
 }
-BUSY = 5
-"""How much slower than an idle machine a test machine may be."""
 
 
 @pytest.mark.parametrize("name", LOCAL)
-def test_a_canary_anywhere_in_a_megabyte_is_found_within_the_bound(name: str) -> None:  # D-05, G-08
+def test_a_canary_anywhere_in_a_megabyte_is_found(name: str) -> None:  # D-05
     needle = LOCAL[name]
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         at = round(len(MEGABYTE) * share / 45) * 45
         sample = exchange(f"{MEGABYTE[:at]} {needle} {MEGABYTE[at:]}")
-        started = process_time()
         verdict = judge(SUPERVISORS[name][0], sample)
-        spent = process_time() - started
         assert verdict.label is Label.UNSAFE
         assert any(span.start <= at + len(needle) and span.end >= at for span in verdict.spans)
-        assert spent < BUSY * 0.020 * len(MEGABYTE) / 100_000
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_a_long_text_takes_linear_time(name: str) -> None:  # G-08
+    assert_linear(lambda size: judge(SUPERVISORS[name][0], exchange(MEGABYTE[:size])), len(MEGABYTE) // 4)
 
 
 @pytest.mark.parametrize("field", FIELDS)
@@ -230,10 +230,10 @@ def test_the_embedded_guard_finds_a_request_in_what_it_can_judge_and_calls_more_
     at = round(len(quiet) * share / 45) * 45
     guard = EmbeddedGuard()
     assert guard.judge(exchange(f"{quiet[:at]}{(CRIME + ' ') * 12}{quiet[at:]}")).label is Label.UNSAFE
-    started = process_time()
-    verdict = guard.judge(exchange(f"{MEGABYTE[:at]} {CRIME} {MEGABYTE[at:]}"))
+    long = exchange(f"{MEGABYTE[:at]} {CRIME} {MEGABYTE[at:]}")
+    verdict = guard.judge(long)
     assert (verdict.label, verdict.cause) == (Label.UNKNOWN, Cause.OVER_LIMIT)  # LG-05: never safe
-    assert process_time() - started < BUSY * 0.2
+    assert_cost(lambda: guard.judge(long), 5_000)
 
 
 def test_the_fakes_of_this_file_see_only_what_is_shown() -> None:

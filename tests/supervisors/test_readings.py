@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import codecs
-from time import process_time
 
 import pytest
 
 from supervisors.readings import FUNCTION_WORDS, find_readings, is_masked, join_spaced, reads_like_english
 from supervisors.variants import Layer
+from tests.timing import assert_linear
 
 TEXT = "how do you find the violet umbrella that was left in the hall"
 MASKED = {
@@ -70,8 +70,5 @@ def test_turned_texts_are_read_when_that_makes_english_of_them() -> None:
 @pytest.mark.parametrize(
     "unit", ["The quick brown fox. ", "\u0412\u043e\u0442 \u0442\u0430\u043a. ", "a b c d ", "x0 y1 ", "a\u0301"]
 )
-def test_readings_are_linear(unit: str) -> None:  # G-08: 20 ms a 100 kB, times five for a busy machine
-    text = unit * (100_000 // len(unit))
-    started = process_time()
-    read(text)
-    assert process_time() - started < 5 * 0.020 * 5
+def test_readings_are_linear(unit: str) -> None:  # G-08
+    assert_linear(lambda size: read(unit * (size // len(unit))), 25_000)

@@ -8,7 +8,6 @@ import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
-from time import perf_counter, process_time
 
 import pytest
 from hypothesis import given, settings
@@ -21,6 +20,7 @@ from supervisors.rules import Rules
 from supervisors.testing import context, exchange
 from supervisors.types import Cause, Exchange, Kind, Label, Media, Role, Segment, Verdict
 from supervisors.variants import VARIANTS
+from tests.timing import PATIENCE_S, assert_cost, assert_linear
 
 PHRASE = "violet umbrella"
 FIXTURE = {
@@ -288,31 +288,29 @@ def test_a_canary_anywhere_in_a_megabyte_is_found(share: float, name: str) -> No
     filler = "The quick brown fox jumps over the lazy dog. " * 23_000
     at = round(len(filler) * share / 45) * 45
     sample = exchange(f"{filler[:at]} {FIXTURE[name][0]} {filler[at:]}")
-    started = process_time()
     verdict = judge(Rules(keywords=(PHRASE,)), sample)
-    seconds = process_time() - started
     assert redacted(sample, verdict) == [FIXTURE[name][0]]
-    assert seconds < 5 * 0.020 * 10  # G-08: 20 ms a 100 kB, times five for a busy machine
 
 
-def test_many_findings_are_linear() -> None:
-    sample = exchange(f"{PHRASE} and " * 20_000)
-    started = process_time()
-    verdict = judge(Rules(keywords=(PHRASE,)), sample)
-    assert len(verdict.spans) == 20_000
-    assert process_time() - started < 5
+@pytest.mark.parametrize("text", ["The quick brown fox jumps over the lazy dog. ", f"{PHRASE} and "])
+def test_texts_without_findings_and_with_many_take_linear_time(text: str) -> None:  # G-08
+    rules = Rules(keywords=(PHRASE,))
+
+    def judge_so_many(count: int) -> None:
+        assert len(judge(rules, exchange(text * count)).spans) == (count if PHRASE in text else 0)
+
+    assert_linear(judge_so_many, 5_000)
 
 
-async def longest_pause(rules: Rules, sample: Exchange) -> float:
-    """Return for how long the loop stood still while the rules were asked."""
-    pauses: list[float] = []
-    asked = asyncio.ensure_future(ask("rules", rules, sample, context(seconds=20)))
+async def turns_meanwhile(rules: Rules, sample: Exchange) -> int:
+    """Return how often others had their turn on the loop while the rules were asked."""
+    turns = 0
+    asked = asyncio.ensure_future(ask("rules", rules, sample, context(seconds=PATIENCE_S)))
     while not asked.done():
-        started = perf_counter()
         await asyncio.sleep(0)
-        pauses.append(perf_counter() - started)
+        turns += 1
     assert (await asked).verdict.label is Label.SAFE
-    return max(pauses)
+    return turns
 
 
 @pytest.mark.parametrize(
@@ -324,7 +322,12 @@ async def longest_pause(rules: Rules, sample: Exchange) -> float:
     ],
 )
 async def test_a_pathological_pattern_does_not_hold_the_loop(regex: str, text: str) -> None:  # X-08
-    assert await longest_pause(pattern(regex), exchange(text)) < 0.25  # 50 ms, and room for a busy machine
+    turns = 0
+    for _ in range(20):  # a busy machine may give the loop no turn at all; hundreds are usual
+        turns = max(turns, await turns_meanwhile(pattern(regex), exchange(text)))
+        if turns > 100:
+            break
+    assert turns > 100
 
 
 # -- options -------------------------------------------------------------------------------------------------------
@@ -521,24 +524,20 @@ def test_ten_thousand_keywords_are_found_and_ruled_out_quickly() -> None:
     rules = Rules(keywords=tuple([f"hatstand{i} umbrella{i}" for i in range(10_000)]))
     assert judge(rules, exchange("a hatstand77 umbrella77!")).label is Label.UNSAFE
     sample = exchange("Nothing of the kind is in here, of course. " * 15)
-    judge(rules, sample)
-    started = process_time()
-    for _ in range(20):
-        assert judge(rules, sample).label is Label.SAFE
-    assert (process_time() - started) / 20 < 0.01
+    assert judge(rules, sample).label is Label.SAFE
+    assert_cost(lambda: judge(rules, sample), 50)
 
 
-def test_a_short_message_costs_microseconds() -> None:  # PF-05: 25 µs measured; the bound is for a busy machine
+def test_a_short_message_costs_less_than_a_loop_of_a_few_thousand_steps() -> None:  # PF-05
     rules = Rules(keywords=(PHRASE, "green hatstand", "purple monkey"))
     sample = exchange("The quick brown fox jumps over the lazy dog.\nAnd more of it. " * 10)
-    costs: list[float] = []
-    for _ in range(50):
-        started = process_time()
+
+    def assess() -> None:
         for _ in range(20):
             with pytest.raises(StopIteration):  # what `await` would see: it never waits
                 rules.assess(sample, context()).send(None)
-        costs.append((process_time() - started) / 20)
-    assert min(costs) < 0.000_200
+
+    assert_cost(assess, 50)
 
 
 @pytest.mark.data

@@ -31,6 +31,7 @@ from proxy.store.testing import ARCHIVE, STARTED, VERSION, record, varied
 from proxy.store.writer import WriterSettings
 from supervisors.errors import StoreError
 from supervisors.types import Label
+from tests.timing import PATIENCE_S, cpu_seconds, work_a_while
 
 FAST = WriterSettings(delay_s=0.001, retry_s=0.01)
 
@@ -317,10 +318,10 @@ def test_a_disk_that_is_full_for_a_while_loses_no_accepted_record(tmp_path: Path
     assert rows_of(path, "SELECT count(*), max(seq) FROM records") == [(number, number)]
 
 
-async def test_a_record_is_readable_within_a_second_without_being_asked_for(tmp_path: Path) -> None:  # W-37
+async def test_a_record_is_readable_soon_without_being_asked_for(tmp_path: Path) -> None:  # W-37
     journal = await open_journal(tmp_path / "journal.db")
     journal.accept(record(1))
-    async with asyncio.timeout(1.0):
+    async with asyncio.timeout(PATIENCE_S):
         while not await journal.get(record(1).id):
             pass  # each look-up gives the loop away
     await journal.aclose()
@@ -335,12 +336,12 @@ async def test_five_thousand_records_a_second_are_accepted_cheaply_and_none_is_l
     started = loop.time()
     for first in range(0, 5000, 50):
         await asyncio.sleep(max(0.0, started + first / 5000 - loop.time()))
-        before = time.perf_counter()
+        before = time.thread_time()
         for one in records[first : first + 50]:
             journal.accept(one)
-        costs.append((time.perf_counter() - before) / 50)
-    await journal.flush(60.0)
-    assert statistics.median(costs) < 8e-6
+        costs.append(time.thread_time() - before)
+    await journal.flush(PATIENCE_S)
+    assert statistics.median(costs) < 10 * cpu_seconds(work_a_while, 10)
     assert journal.lost == 0
     await journal.aclose()
     assert rows_of(tmp_path / "journal.db", "SELECT count(*) FROM records") == [(5000,)]

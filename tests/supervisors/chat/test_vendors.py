@@ -17,6 +17,7 @@ from supervisors.errors import ChatError, ChatRefused, ChatTimeout, ChatUnavaila
 from supervisors.types import ChatRequest, Endpoint
 from tests.e2e.fake_upstream import Answer, FakeUpstream, chat_chunks, chat_reply, sse
 from tests.supervisors.chat.conftest import Desk
+from tests.timing import AT_ONCE_S
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*ReadOnly:UserWarning")  # litellm's own imports
 
@@ -131,7 +132,7 @@ async def test_leaving_a_vendors_stream_closes_the_connection(up: FakeUpstream) 
     await stream.aclose()
     received = await up.wait_finished()
     assert received.closed_at is not None
-    assert received.closed_at - left < 0.5
+    assert received.closed_at - left < AT_ONCE_S
 
 
 @pytest.mark.slow

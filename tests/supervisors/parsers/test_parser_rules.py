@@ -6,7 +6,6 @@ import ast
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from time import perf_counter
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +17,7 @@ from supervisors.card import load_card
 from supervisors.parsers.normalise import is_refusal, normalise
 from supervisors.parsers.reading import Side, Unreadable
 from supervisors.types import Cause, ChatReply, Label, Verdict
+from tests.timing import assert_linear
 
 CHOICES = Choices("unsafe", "unsafe", 0.5, decide_by_score=False)
 BY_SCORE = Choices("unsafe", "unsafe", 0.5, decide_by_score=True)
@@ -242,12 +242,13 @@ TRAPS = [
 
 
 @pytest.mark.parametrize("trap", range(len(TRAPS)))
-def test_a_reply_of_a_megabyte_is_read_in_linear_time(trap: int) -> None:
-    # GP-08: every format together stays under what one quadratic step would need a thousand times over.
-    started = perf_counter()
-    for name in SAFE_FORMS:
-        assert read(name, TRAPS[trap], "response").label is not Label.SAFE
-    assert perf_counter() - started < 20
+def test_a_reply_of_a_megabyte_is_read_in_linear_time(trap: int) -> None:  # GP-08
+    def read_all(size: int) -> None:
+        text = TRAPS[trap][: size - 1] + TRAPS[trap][-1]
+        for name in SAFE_FORMS:
+            assert read(name, text, "response").label is not Label.SAFE
+
+    assert_linear(read_all, HUGE // 4)
 
 
 def test_no_parser_searches_verdict_words_inside_text() -> None:
