@@ -134,6 +134,31 @@ async def test_stripped_thinking_leaves_a_stream_that_the_sdk_can_join(
         assert streamed["content"] == [text_block("a [REDACTED:canary]"), tool_block({"a": 1})]
 
 
+async def test_a_whole_reply_is_redacted_in_each_of_its_blocks(tmp_path: Path, sdk_python: Path) -> None:  # G-37, W-32
+    rules = policy(output={"forced": ["words"], "on_unsafe": "redact"})
+    async with FakeUpstream() as up, serving(anthropic_tree(up, tmp_path, policies=rules)) as proxy:
+        said = [text_block(f"a {CANARY} here"), text_block("All is well."), text_block(CANARY)]
+        call, thought = tool_block({"city": f"near {CANARY}", "days": 2}), thinking_block(f"a {CANARY}")
+        up.script(Answer(json=message_reply(thought, *said, call, stop_reason="tool_use")))
+        (created,) = await use(sdk_python, proxy.url, "create:hello")
+        masked = [text_block("a [REDACTED:canary] here"), text_block("All is well."), text_block("[REDACTED:canary]")]
+        assert created["content"] == [*masked, tool_block({"city": "near [REDACTED:canary]", "days": 2})]
+        assert created["stop_reason"] == "tool_use"
+        assert created["usage"] == {"input_tokens": 7, "output_tokens": 3}
+        (record,) = await proxy.records(1)
+        assert record["request_id"] == created["request_id"]
+        assert [row["action"] for row in record["decisions"] if row["stage"] == "output"] == ["redact"]
+
+
+async def test_a_redacted_request_reaches_the_model_masked(tmp_path: Path, sdk_python: Path) -> None:  # G-38, M-03
+    rules = policy({"forced": ["words"], "on_unsafe": "redact"})
+    async with FakeUpstream() as up, serving(anthropic_tree(up, tmp_path, policies=rules)) as proxy:
+        up.script(Answer(json=message_reply("All is well.")))
+        (created,) = await use(sdk_python, proxy.url, f"create:a {CANARY} here")
+        assert created["content"] == [text_block("All is well.")]
+        assert up.received[0].json["messages"] == [{"role": "user", "content": "a [REDACTED:canary] here"}]
+
+
 async def test_a_model_behind_chat_completions_answers_the_sdk(tmp_path: Path, sdk_python: Path) -> None:  # S-11c
     async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
         up.script(Answer(json=chat_reply("Hello there.")))
