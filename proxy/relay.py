@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Protocol
 
@@ -14,7 +14,7 @@ from proxy.call import Call, Progress
 from proxy.headers import Expose
 from proxy.passes import Pass
 from proxy.plan import StagePlan
-from proxy.stages import StageResult, conclude, never, settled_by
+from proxy.stages import StageResult, conclude, never, settled_by, without_spans
 from proxy.stream import Gate
 from proxy.wire.adapter import Chunk, Frames
 from proxy.wire.errors import RequestError
@@ -229,7 +229,7 @@ class Relay:
         self._noticed.add(choice)
         await self._flush()
         self._progress.outcome = "unavailable" if is_failure(block.reason, block.cause) else "blocked_output"
-        result = conclude(self._plan, choice, gate.assessments(), 0.0)
+        result = self._conclude(choice, gate, 0.0)
         policies = blocking_policies(self._call, result.decisions)
         self._notice = self._call.adapter.notice(self._call.body, notice_text(self._call, policies))
         blocked = Blocked("output", block.reason, block.cause, result.categories, policies)
@@ -329,9 +329,18 @@ class Relay:
         if not self._plan.blocking:
             return []
         return [
-            conclude(self._plan, choice, gate.assessments(), sum([found.seconds for found in gate.assessments()]))
+            self._conclude(choice, gate, sum([found.seconds for found in gate.assessments()]))
             for choice, gate in sorted(self._gates.items())
         ]
+
+    def _conclude(self, choice: int, gate: Gate, seconds: float) -> StageResult:
+        """Decide over all passes; a block that no joined verdict tells of took the spans' redaction away."""
+        result = conclude(self._plan, choice, gate.assessments(), seconds)
+        if gate.block is None or result.blocked:
+            return result
+        blocked = without_spans(self._plan, result)
+        late = [replace(made, late_spans=gate.late_spans if made.blocked else 0) for made in blocked.decisions]
+        return replace(blocked, decisions=tuple(late))
 
     def replies(self) -> dict[int, tuple[Segment, ...]]:
         """Return what was received, by choice."""
