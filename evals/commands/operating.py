@@ -12,7 +12,8 @@ from evals.commands.output import Output, Subparsers
 from evals.exits import Exit
 from evals.folder import make_folder, write_file, write_json
 from evals.operating.combine import Limits, combine_all
-from evals.operating.scores import choose_supervisor, supervisors_of, to_judged
+from evals.operating.logistic import joint_name
+from evals.operating.scores import choose_members, choose_supervisor, supervisors_of, to_judged
 from evals.operating.snippet import (
     at_score,
     data_lines,
@@ -25,7 +26,7 @@ from evals.operating.snippet import (
 from evals.operating.sources import Source, load_source, remove_shared
 from evals.operating.tables import combination_lines, matrix_csv, matrix_lines, threshold_lines
 from evals.operating.thresholds import BUDGETS, Thresholds, Wanted, set_thresholds, split
-from evals.operating.transfer import Part, make_matrix, prepare_pairs
+from evals.operating.transfer import Part, make_matrix, model_pairs, prepare_pairs
 from evals.statistics.curves import Costs
 from evals.statistics.jsonable import to_json
 from evals.summary import load_run
@@ -73,9 +74,20 @@ def _add_transfer(commands: Subparsers) -> None:
     )
     add_common(parser)
     parser.add_argument("runs", nargs="+", metavar="RUN", help="runs with the same guard; each data set once")
-    parser.add_argument("--supervisor", metavar="NAME", help="whose scores (default: the only one with scores)")
+    parser.add_argument(
+        "--supervisor",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="whose scores (default: the only one with scores); repeatable with --logistic",
+    )
+    parser.add_argument(
+        "--logistic",
+        action="store_true",
+        help="fit a logistic model over the scores of several supervisors on the row's set (extra train)",
+    )
     parser.add_argument("--budget", action="append", type=float, default=[], metavar="FPR", help="repeatable")
-    parser.add_argument("--seed", type=int, default=0, help="of the halves on the diagonal (default 0)")
+    parser.add_argument("--seed", type=int, default=0, help="of the halves on the diagonal and of folds (default 0)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write transfer.json and transfer.csv")
     parser.set_defaults(run=run_transfer)
 
@@ -185,8 +197,16 @@ def run_transfer(args: argparse.Namespace, out: Output) -> int:
     if not parts:
         out.problem("nothing was evaluated: no run has a labelled trial with verdicts")
         return Exit.FAILED
-    supervisor = choose_supervisor([one for part in parts for one in part.judged], args.supervisor)
+    judged = [one for part in parts for one in part.judged]
     prepared = prepare_pairs(parts, args.seed)
+    if args.logistic:
+        members = choose_members(judged, args.supervisor)
+        supervisor, prepared = joint_name(members), model_pairs(prepared, members, args.seed)
+    elif len(args.supervisor) > 1:
+        msg = f"{len(args.supervisor)} supervisors are named; --logistic fits one model over their scores"
+        raise ConfigError(msg)
+    else:
+        supervisor = choose_supervisor(judged, next(iter(args.supervisor), None))
     budgets = tuple(args.budget) or _TRANSFER_BUDGETS
     matrices = [make_matrix(prepared, supervisor, budget) for budget in budgets]
     out.result(to_json(matrices), [line for matrix in matrices for line in matrix_lines(matrix)])

@@ -134,6 +134,25 @@ def choose_supervisor(judged: Sequence[Judged], wanted: str | None) -> str:
     raise ConfigError(msg)
 
 
+def choose_members(judged: Sequence[Judged], wanted: Sequence[str]) -> tuple[str, ...]:
+    """Return the supervisors whose scores a model joins: those named, or all that give scores.
+
+    Raises:
+        ConfigError: a named one gives no score, or there are fewer than two.
+    """
+    scoring = [name for name in supervisors_of(judged) if any(_score(one, name) is not None for one in judged)]
+    missing = [name for name in wanted if not any(name in (one, one.rpartition("@")[0]) for one in scoring)]
+    known = ", ".join(scoring) or "none"
+    if missing:
+        msg = f"no supervisor {', '.join(missing)} with scores; supervisors with scores: {known}"
+        raise ConfigError(msg)
+    found = tuple([name for name in scoring if not wanted or {name, name.rpartition("@")[0]} & set(wanted)])
+    if len(found) < 2:
+        msg = f"a model joins two supervisors or more; supervisors with scores: {known}"
+        raise ConfigError(msg)
+    return found
+
+
 def _score(one: Judged, name: str) -> float | None:
     said = one.said.get(name)
     return said.score if said else None

@@ -89,7 +89,16 @@ def matrix_lines(matrix: Matrix) -> list[str]:
     removed = {cell.tested_on: cell.removed for cell in matrix.cells if cell.removed}
     total = sum([cell.removed for cell in matrix.cells])
     lines.append(f"{total} shared trials were removed from test sides ({len(removed)} sets)")
-    return [*lines, *_summary(matrix), ""]
+    return [*lines, *_summary(matrix), *_models(matrix), ""]
+
+
+def _models(matrix: Matrix) -> list[str]:
+    """Return the weights of the logistic models; a weight is of the standardised score, so they can be compared."""
+    lines: list[str] = []
+    for name, model in matrix.models.items():
+        weights = ", ".join([f"{one.supervisor} {one.weight:+.2f}" for one in model.features])
+        lines.append(f"model of {name} ({model.harmful} harmful, {model.benign} benign): {weights}")
+    return lines
 
 
 def _summary(matrix: Matrix) -> list[str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 
+from evals.operating.logistic import Logistic, cross_fit, fit, joint_name, with_joint
 from evals.operating.scores import Judged
 from evals.operating.sources import drop_shared
 from evals.operating.thresholds import Realised, realise, split
@@ -36,7 +37,8 @@ class Cell:
         detection: on the test set, None with a reason.
         false_positives: realised, None with a reason.
         removed: test trials removed because the calibration set has their items too.
-        reasons: of what is missing: ``no_negatives``, ``too_few_negatives``, ``no_positives``, ``all_shared``.
+        reasons: of what is missing: ``no_negatives``, ``too_few_negatives``, ``no_positives``, ``all_shared``,
+            ``one_class`` (a logistic model needs both).
     """
 
     calibrated_on: str
@@ -67,6 +69,7 @@ class Matrix:
         worst_false_positives: largest realised FPR off the diagonal, with its cell.
         excluding_budget: off-diagonal cells whose realised FPR interval does not contain the budget.
         measured: off-diagonal cells with a realised FPR.
+        models: data set → the logistic model fitted on it, when the scores are those of one.
     """
 
     budget: float
@@ -77,15 +80,26 @@ class Matrix:
     worst_false_positives: Cell | None
     excluding_budget: int
     measured: int
+    models: Mapping[str, Logistic] = field(default_factory=dict[str, Logistic])
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The test side of every pair, with what was removed; the texts are compared once for all budgets."""
+    """Both sides of every pair, with what was removed; the texts are compared once for all budgets.
+
+    Args:
+        parts: data sets in order.
+        tests: pair → test trials, and how many were removed.
+        calibrations: pair → trials the threshold is set on.
+        models: data set → the logistic model fitted on all of it.
+        unfitted: pairs whose calibration side is of one class, so that no model was fitted.
+    """
 
     parts: tuple[Part, ...]
     tests: Mapping[tuple[str, str], tuple[tuple[Judged, ...], int]]
     calibrations: Mapping[tuple[str, str], tuple[Judged, ...]]
+    models: Mapping[str, Logistic] = field(default_factory=dict[str, Logistic])
+    unfitted: frozenset[tuple[str, str]] = frozenset()
 
 
 def prepare_pairs(parts: Sequence[Part], seed: int) -> Prepared:
@@ -102,6 +116,32 @@ def prepare_pairs(parts: Sequence[Part], seed: int) -> Prepared:
                 calibrations[key] = row.judged
                 tests[key] = drop_shared(column.judged, column.items, row.items)
     return Prepared(tuple(parts), tests, calibrations)
+
+
+def model_pairs(prepared: Prepared, members: Sequence[str], seed: int) -> Prepared:
+    """Fit a logistic model over several supervisors' scores on every calibration side, and score both sides with it.
+
+    The calibration side gets the scores of models fitted on its other folds, the test side those of the whole fit.
+    """
+    name = joint_name(members)
+    fitted: dict[tuple[str, bool], tuple[Logistic, tuple[Judged, ...]] | None] = {}
+    tests = dict(prepared.tests)
+    calibrations = dict(prepared.calibrations)
+    unfitted: set[tuple[str, str]] = set()
+    for pair, calibration in prepared.calibrations.items():
+        key = (pair[0], pair[0] == pair[1])
+        if key not in fitted:
+            model, crossed = fit(calibration, members), cross_fit(calibration, members, seed)
+            fitted[key] = None if model is None or crossed is None else (model, crossed)
+        made = fitted[key]
+        if made is None:
+            unfitted.add(pair)
+            continue
+        test, removed = prepared.tests[pair]
+        tests[pair] = (with_joint(test, made[0], name), removed)
+        calibrations[pair] = made[1]
+    models = {row: made[0] for (row, own), made in fitted.items() if made is not None and not own}
+    return replace(prepared, tests=tests, calibrations=calibrations, models=models, unfitted=frozenset(unfitted))
 
 
 def make_matrix(prepared: Prepared, supervisor: str, budget: float) -> Matrix:
@@ -121,6 +161,7 @@ def make_matrix(prepared: Prepared, supervisor: str, budget: float) -> Matrix:
         worst_false_positives=max(measured, key=_false_positives, default=None),
         excluding_budget=sum([_excludes(cell.false_positives, budget) for cell in measured]),
         measured=len(measured),
+        models=prepared.models,
     )
 
 
@@ -141,7 +182,7 @@ def _cell(prepared: Prepared, row: str, column: str, supervisor: str, budget: fl
     calibration = prepared.calibrations[row, column]
     test, removed = prepared.tests[row, column]
     curve = to_curve([one.scored(supervisor) for one in calibration])
-    reason = _unusable(curve.negatives, budget)
+    reason = "one_class" if (row, column) in prepared.unfitted else _unusable(curve.negatives, budget)
     if reason is not None:
         return Cell(row, column, None, curve.negatives, None, None, removed, {"threshold": reason})
     point = operating_point(curve, budget)

@@ -82,6 +82,11 @@ def test_combinations_and_transfers_are_printed(
     assert run(runs, "transfer", "scores", "--supervisor", "harm", "--budget", "0.5", "--out", str(out)) == 0
     assert (out / "transfer.csv").read_text().startswith("budget,supervisor,set_on")
     assert json.loads((out / "transfer.json").read_text())["matrices"][0]["names"] == ["smoke"]
+    pytest.importorskip("sklearn", reason="pip install 'guardrail-proxy[train]'")
+    capsys.readouterr()
+    assert run(runs, "transfer", "scores", "--logistic", "--budget", "0.5") == 0
+    printed = capsys.readouterr().out
+    assert "logistic(harm@input + injection@input)" in printed
 
 
 @pytest.mark.parametrize(
@@ -93,6 +98,8 @@ def test_combinations_and_transfers_are_printed(
         (["thresholds", "scores", "--supervisor", "harm", "--cost", "1:2"], "expected MISS:FALSE:SHARE"),
         (["thresholds", "scores", "--supervisor", "harm", "--split", "2"], "--split 2"),
         (["transfer", "scores", "scores", "--supervisor", "harm"], "in several runs"),
+        (["transfer", "scores", "--supervisor", "harm", "--supervisor", "injection"], "--logistic fits one model"),
+        (["transfer", "scores", "--logistic", "--supervisor", "harm"], "joins two supervisors or more"),
         (["combine", "scores", "--supervisor", "nobody"], "no supervisor nobody"),
         (["combine", "scores", "--size", "0"], "--size 0"),
         (["tune", "scores", "--max-fpr", "2"], "--max-fpr 2"),
