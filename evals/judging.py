@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from random import Random
 
 from evals.folder import RunFolder
 from evals.journal import JsonObject
+from evals.options import read_options
 from evals.panel import Panel, PanelFile, Work, make_panel, score_with, to_exchange
 from evals.plan import messages_of
 from evals.prepare import Prepared
@@ -47,8 +49,12 @@ def _system(options: Mapping[str, object]) -> str | None:
 
 
 async def score_answers(panel: Panel, run: Loaded, folder: RunFolder, items: Mapping[str, Item]) -> Path:
-    """Have a panel judge every answer of a run; what was judged before by the same panel is not judged again."""
+    """Have a panel judge every answer of a run; what was judged before by the same panel is not judged again.
+
+    Answers are judged in an order drawn by the run's seed, so that no judge sees a set sorted by category (H-145).
+    """
     work, unjudged = to_work(run, folder, items)
+    Random(read_options(run.manifest.options).selection.seed).shuffle(work)  # noqa: S311 - an order, no secret
     path, done = open_scores(folder, panel.name, panel.config)
     store_scores(path, [one for one in unjudged if (one.trial_key, one.of) not in done])
     return await score_with(panel, folder, work)

@@ -149,6 +149,7 @@ def section(rows: Rows, *, allowed: bool, seed: int = 0) -> JsonObject:
         "left_out": len(through) - len(headline),
         "rates": rates,
         "labels": to_json(count_labels(outcomes)),
+        "causes": count(one.cause.value for one in outcomes if one.verdict is Label.UNKNOWN and one.cause is not None),
         "behaviours": count_behaviours(rows),
         "gates": count(str(row.fields.get("gate")) for row in through if row.status == "ok"),
         "groups": {group: _by_group(outcomes, group) for group in _GROUPS},

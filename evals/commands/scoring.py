@@ -84,7 +84,7 @@ def _calibrate(args: argparse.Namespace, out: Output, panel: Panel, folder: RunF
         ConfigError: the panel is not asked about harm, or the sample is too small.
         DatasetError: the set is not on disk, or people have not labelled its answers.
     """
-    if panel.task != "harm":
+    if panel.task == "answer_kind":
         msg = (
             "--calibrate: people have labelled harm, and this panel is asked what kind of answer it is; use task: harm"
         )

@@ -14,6 +14,7 @@ from evals.report.against import against_part
 from evals.report.assets import content_policy, page_script, page_style
 from evals.report.coherence import coherence_tables
 from evals.report.figures import effort_of, sections_of, slug
+from evals.report.method import method
 from evals.report.panel import panel_lines, panel_rows
 from evals.report.parts import data_table, explorer, fact_table, figure_blocks, preformatted, tile
 from evals.report.svg import Figure
@@ -63,7 +64,7 @@ def to_page(summary: JsonObject, about: About, figures: Mapping[str, Sequence[Fi
     body += [
         _header(summary, manifest),
         _effort(as_object(summary["effort"])),
-        _method(summary, manifest),
+        method(summary, manifest),
         _proof(as_object(summary["proof"])),
     ]
     return frame(f"Run {about.name}", "".join(body))
@@ -245,27 +246,6 @@ def _effort(effort: JsonObject) -> str:
 
 def _ms(seconds: Json) -> str:
     return f"{(number(seconds) or 0.0) * 1000:.1f} ms"
-
-
-def _method(summary: JsonObject, manifest: Manifest) -> str:
-    results = as_object(summary["results"])
-    progress = as_object(results["progress"])
-    scorers = as_object(results["scorers"])
-    first = as_object(scorers.get(str(results.get("scorer"))))
-    lines = [
-        "Rates are k of n scored trials with 95 % Wilson intervals, cluster-aware as soon as one root item has several "
-        "scored trials. Bounds are the rates if every unscored trial were no hit, or one.",
-        "Unknown verdicts are in neither numerator nor denominator. A supervisor that failed and closed the gate gets "
-        "no credit for detection.",
-        f"Answers are scored by {results.get('scorer')}: {first.get('meaning') or first}.",
-        f"Not done: {progress['missing']} missing, {progress['errors']} errors, {progress['skipped']} skipped.",
-        "Areas under curves have cluster-bootstrap intervals (2,000 resamples, stratified by label); thresholds shown "
-        "here were chosen on the items they are measured on.",
-        "No correction for multiple comparisons is made: rates are described, not compared.",
-        f"Items seen in the guard's training are left out of the headline"
-        f"{' only in name: --allow-contaminated was given' if manifest.options.get('allow_contaminated') else ''}.",
-    ]
-    return '<h2 id="method">Method</h2><ul>' + "".join([f"<li>{escape(line)}</li>" for line in lines]) + "</ul>"
 
 
 def _proof(proof: JsonObject) -> str:

@@ -47,6 +47,24 @@ async def test_the_worst_of_several_chunks_decides_and_is_named() -> None:  # 91
 
 
 @pytest.mark.parametrize(
+    ("filler", "planted"), [("the harbour is quiet today and ", "violet umbrella"), ("港口今天很安静而且", "紫色雨伞")]
+)
+async def test_what_is_planted_after_the_600th_word_is_asked_about_whole(filler: str, planted: str) -> None:
+    """No text is cut off at a model's 512 tokens: each overlapping chunk is asked about, any one decides (H-45)."""
+    text = filler * 120 + planted
+    guard = server()
+    context = FakeContext(posts=[rows(0.1)])  # one row for many chunks: unreadable, but it shows what was asked
+    lost = (await ask("c", guard, exchange(text), context)).verdict
+    chunks = cast("list[str]", cast("dict[str, Any]", context.posted[0][1])["input"])
+    assert lost.label is Label.UNKNOWN or len(chunks) == 1
+    assert all(len(chunk) <= 1_200 for chunk in chunks)
+    assert "".join([chunks[0], *[chunk[guard.overlap :] for chunk in chunks[1:]]]) == text
+    risks = [0.9 if planted in chunk else 0.1 for chunk in chunks]
+    found = await judge(guard, rows(*risks), found=exchange(text))
+    assert (found.label, found.score) == (Label.UNSAFE, 0.9)
+
+
+@pytest.mark.parametrize(
     ("route", "path", "body", "reply"),
     [
         ("classify", "/classify", {"model": "meta-llama/Llama-Prompt-Guard-2-86M", "input": ["hello"]}, rows(0.9)),

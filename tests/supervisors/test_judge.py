@@ -32,7 +32,7 @@ from supervisors.types import (
     Verdict,
 )
 
-PROMPTS = ("harm", "injection", "answer_kind")
+PROMPTS = ("harm", "injection", "answer_kind", "severity")
 
 
 def judge(**options: Any) -> Judge:
