@@ -87,11 +87,13 @@ class PlannedTrial:
     chars: int
     contamination: str
     skip: str | None = None
+    vote_share: float | None = None
 
 
 _TRIAL = TypeAdapter(PlannedTrial)
 _NAMES = tuple([one.name for one in fields(PlannedTrial)])
-_SHARED = tuple([name for name in _NAMES if name not in ("trial_key", "repeat", "chars")])
+_UNVOTED = tuple([name for name in _NAMES if name != "vote_share"])
+_SHARED = tuple([name for name in _UNVOTED if name not in ("trial_key", "repeat", "chars")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +266,7 @@ def _plan(item: Item, design: Design, rendered: _Rendered, model: str, arm: Arm,
         chars=rendered.chars,
         contamination=(design.contamination or {}).get(item.item_id, "unknown"),
         skip=rendered.skip,
+        vote_share=item.vote_share,
     )
 
 
@@ -273,9 +276,10 @@ def _severity(item: Item) -> str | None:
 
 
 def to_rows(plan: Iterable[PlannedTrial]) -> Iterator[JsonObject]:
-    """Yield the lines of the plan."""
+    """Yield the lines of the plan; only items that were voted on have a share of votes."""
     for trial in plan:
-        yield {name: to_json(getattr(trial, name)) for name in _NAMES}
+        names = _NAMES if trial.vote_share is not None else _UNVOTED
+        yield {name: to_json(getattr(trial, name)) for name in names}
 
 
 def read_plan(path: Path) -> tuple[PlannedTrial, ...]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from evals.attempts import Caller
 from evals.client import Address, Guard, number, open_local, open_proxy
 from evals.datasets.load import hash_file
+from evals.exposition import keep_metrics, keep_metrics_while
 from evals.fake import FakeModel
 from evals.folder import RunFolder, make_run_id, write_json, write_lines
 from evals.journal import Entry, JournalFile, JsonObject, now_text
@@ -201,7 +202,15 @@ async def _make(run: _Run, counts: Counts, todo: Sequence[PlannedTrial]) -> Endi
         )
         runner = Runner(sender.send, run.writer, _limiter(run.prepared), options.limits, counts)
         caller.overloaded = runner.overloaded
-        return await _run_trials(run, runner, todo)
+        if options.proxy is not None:  # a running proxy has its own /metrics, with everybody's traffic in it
+            return await _run_trials(run, runner, todo)
+        async with asyncio.TaskGroup() as group:
+            keeping = group.create_task(keep_metrics_while(client, addresses, run.folder.path, run.hooks.every_s))
+            try:
+                return await _run_trials(run, runner, todo)
+            finally:
+                keeping.cancel()
+                await keep_metrics(client, addresses, run.folder.path)
 
 
 async def _run_trials(run: _Run, runner: Runner, todo: Sequence[PlannedTrial]) -> Ending:

@@ -24,9 +24,10 @@ from evals.manifest import Manifest, read_manifest
 from evals.metrics import METRICS, Outcome, count_labels, measure, measure_by
 from evals.plan import PlannedTrial, read_plan
 from evals.robustness import describe_transforms
-from evals.rows import SEEN, Row, Rows, join, to_entry, to_outcome, truth_of
+from evals.rows import SEEN, Row, Rows, join, policy_verdict, to_entry, to_outcome, truth_of
 from evals.scoring import Scores, read_scores
 from evals.state import counting_lines, progress_of
+from evals.statistics.detection import soft_detection
 from evals.statistics.jsonable import Json, to_json
 from evals.statistics.judge_error import JudgeCalibration
 from evals.statistics.paired import flip_rate
@@ -156,6 +157,7 @@ def section(rows: Rows, *, allowed: bool, seed: int = 0) -> JsonObject:
         "supervisors": _supervisors(headline),
         "watching": to_json(watchers(headline)),
         "curves": describe_curves(headline, seed),
+        "soft": _soft(headline),
         "grid": describe_grid(outcomes),
         "cells": _cells(through),
         "ledger": _ledger(rows, headline),
@@ -172,6 +174,15 @@ def count(values: Iterable[str]) -> JsonObject:
 def _by_group(outcomes: Sequence[Outcome], group: str) -> JsonObject:
     wanted = [m for m in METRICS if m.name in ("detection_rate", "false_positive_rate", "unsafe_answer_rate")]
     return {metric.name: to_json(measure_by(metric, outcomes, group)) for metric in wanted}
+
+
+def _soft(rows: Rows) -> Json:
+    """Return detection against the votes on items that several people or judges rated, None without any (H-144)."""
+    if all(trial.vote_share is None for trial in rows.planned):
+        return None
+    voted = [(row.planned.vote_share, policy_verdict(row)[0]) for row in rows if row.planned.vote_share is not None]
+    known = [(share, label is Label.UNSAFE) for share, label in voted if label in (Label.SAFE, Label.UNSAFE)]
+    return {**as_object(to_json(soft_detection(known))), "unknown": len(voted) - len(known)}
 
 
 def _supervisors(rows: Rows) -> JsonObject:

@@ -93,6 +93,7 @@ class Item:
         composition: rule used when the caller names none.
         placeholder: regular expression of slots that must be filled before sending (T-28).
         paired: true when the item only makes sense with the rest of its cluster (DS-19).
+        vote_share: share of raters who call it harmful, in 0..1; None where nobody rated it (H-144).
         skip: why the row cannot be sent, e.g. ``no text in 'user_prompt'``; None for a usable row.
         meta: further columns of the row, as read.
     """
@@ -124,6 +125,7 @@ class Item:
     composition: str = "plain-1"
     placeholder: str | None = None
     paired: bool = False
+    vote_share: float | None = None
     skip: str | None = None
     meta: Mapping[str, object] = field(default_factory=dict[str, object], hash=False)
 

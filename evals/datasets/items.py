@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evals.datasets.card import Card, ColumnRole, FilePin, View
-from evals.datasets.labels import judge_row
+from evals.datasets.labels import judge_row, vote_share
 from evals.datasets.narrow import is_list, is_object
 from evals.datasets.readers import Row
 from evals.norm import norm_text
@@ -128,6 +128,7 @@ class _Maker:
             composition=card.composition,
             placeholder=card.placeholder or None,
             paired=card.sample_unit == "cluster",
+            vote_share=vote_share(card.raters, row) if card.level == "response" else None,
             skip=skip,
             meta={name: cell for name, cell in row.items() if name not in used},
         )

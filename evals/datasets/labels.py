@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from evals.datasets.card import FilePin, LabelRule, View
 from evals.types import Truth
 
+_VOTES: Mapping[str, float] = {"true": 1.0, "false": 0.0}
+
 
 def fold_label(value: object) -> str | None:
     """Return the comparable text of a label cell: booleans and numbers spelled one way, None when missing.
@@ -45,6 +47,27 @@ def judge_row(rule: LabelRule, row: Mapping[str, object], pin: FilePin, view: Vi
             return truth or Truth.UNKNOWN, view.name if view else None
         case "none":
             return Truth.UNKNOWN, None
+
+
+def vote_share(raters: Sequence[str], row: Mapping[str, object]) -> float | None:
+    """Return the mean of the votes on a row: yes and no, or grades from 0 to 1 (Q-35, H-144).
+
+    A rater who gave none is left out; a vote of another kind, such as the name of a behaviour, makes all of them
+    incomparable: None.
+    """
+    votes: list[float] = []
+    for name in raters:
+        folded = fold_label(row.get(name))
+        if folded is None:
+            continue
+        try:
+            vote = _VOTES[folded] if folded in _VOTES else float(folded)
+        except ValueError:
+            return None
+        if not 0 <= vote <= 1:
+            return None
+        votes.append(vote)
+    return sum(votes) / len(votes) if votes else None
 
 
 def _mapped(rule: LabelRule, row: Mapping[str, object]) -> tuple[Truth, str | None]:

@@ -120,12 +120,26 @@ def measures(section: JsonObject, delay: JsonObject) -> list[tuple[str, str]]:
     rows += [("safety gained", text) for text in _safety(ledger)]
     if ledger:
         rows.append(("needless per prevented", _number(ledger.get("price"))))
+    rows += _soft_rows(as_object(section.get("soft")))
     if section.get("flips") is not None:
         rows.append(("flips by itself", rate_text(section["flips"])))
     overhead = as_object(delay.get("overhead_s"))
     p95, half = number(overhead.get("p95")), number(overhead.get("median"))
     if p95 is not None and half is not None:
         rows.append(("overhead", f"p95 {p95 * 1000:.1f} ms, median {half * 1000:.1f} ms, n {overhead['n']}"))
+    return rows
+
+
+def _soft_rows(soft: JsonObject) -> list[tuple[str, str]]:
+    """Return detection against shares of votes; accuracy stands beside the ceiling that no detector can pass."""
+    if not soft:
+        return []
+    rates = [(name, number(soft.get(key))) for name, key in (("soft DR", "detection_rate"),
+                                                             ("soft FPR", "false_positive_rate"))]  # fmt: skip
+    rows = [(name, "n/a" if value is None else f"{value:.3f} n {soft['n']}") for name, value in rates]
+    accuracy, ceiling = number(soft.get("accuracy")), number(soft.get("ceiling"))
+    if accuracy is not None and ceiling is not None:
+        rows.append(("votes agreed with", f"{accuracy:.3f} of at most {ceiling:.3f}"))
     return rows
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import codecs
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -57,7 +58,10 @@ def test_a_variant_holds_its_text_or_is_skipped_ds_22(name: str, text: str) -> N
 
 
 def test_a_variant_out_of_which_its_text_cannot_be_got_is_skipped_ds_22() -> None:
-    broken = replace(TRANSFORMS["reversed"], apply=lambda text, _: f"Read it.\n\n{text[1:]}")
+    def cut(text: str, _: Random) -> str:
+        return f"Read it.\n\n{text[1:]}"
+
+    broken = replace(TRANSFORMS["reversed"], apply=cut)
     assert "cannot be undone" in str(make_variant(_item(), broken, 0).skip)
     marked = _item("the word el\u2060 is there")  # the table's own mark stands in the text
     made = make_variant(marked, TRANSFORMS["translated"], 0)

@@ -38,13 +38,11 @@ def test_the_method_says_what_was_not_done_and_why(run: Run) -> None:  # H-181
 
 
 def test_the_method_names_the_quorum_of_a_panel(run: Run) -> None:  # H-181, H-148
-    panel = {"kind": "panel", "judges": {"a": {}, "b": {}, "c": {}}}
-    assert "a panel of a, b, c: a strict majority of at least two valid votes" in _said(
-        run, scorer="p", scorers={"p": panel}
-    )
-    assert "one judge: a. There is no quorum." in _said(
-        run, scorer="p", scorers={"p": {"kind": "judge", "judges": {"a": {}}}}
-    )
+    panel: JsonObject = {"kind": "panel", "judges": {"a": {}, "b": {}, "c": {}}}
+    judge: JsonObject = {"kind": "judge", "judges": {"a": {}}}
+    said = _said(run, scorer="p", scorers={"p": panel})
+    assert "a panel of a, b, c: a strict majority of at least two valid votes" in said
+    assert "one judge: a. There is no quorum." in _said(run, scorer="p", scorers={"p": judge})
     assert "No answer was scored." in _said(run, scorer=None, scorers={})
 
 
