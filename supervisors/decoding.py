@@ -140,6 +140,8 @@ class _Source:
     @cached_property
     def at(self) -> Sequence[int]:
         """Return the offset in `data` of each byte of `dense`."""
+        if self.words.startswith(b"\1" * len(self.dense)):  # one run: a list of its places would be most of the work
+            return range(len(self.dense))
         return tuple(compress(range(len(self.data)), self.words))
 
     def __contains__(self, offset: int) -> bool:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, Final, cast
 
 from proxy.wire.names import OF_USAGE
+from supervisors.decoding import find_runs
 
 _ID: Final = re.compile(r"[A-Za-z0-9._:/+=@|-]{0,128}")
 _WORD: Final = re.compile(r"[A-Za-z0-9_.:-]{0,48}")
@@ -21,6 +22,20 @@ _OPAQUE: Final = re.compile(
     r"(?!.*(?<![A-Za-z0-9])[A-Za-z]?[a-z]{2,}[+/=_-]+[A-Za-z]?[a-z]{2,}(?![A-Za-z0-9]))[A-Za-z0-9+/=_-]*", re.DOTALL
 )
 """Base64 or base64url in which no two plain words stand side by side, as in ``two-words``."""
+_SIGNS: Final = re.compile(r"[+/=_-]+")
+_SHORTEST_OPAQUE: Final = 40
+"""Characters of 240 bits: nobody encrypts or signs into less, and a word or a password is shorter."""
+_LONG_WORD: Final = 9
+_LONG_NUMBER: Final = 8
+"""Letters in a row, and digits, that stand between signs by accident in one ciphertext of 10 kB in a hundred."""
+_LONG_RUN: Final = b"a" * 18
+_MOSTLY: Final = 0.7
+"""Share of lower-case letters, or of capitals, that base64 of random bytes has not got: its share of either is 0.41."""
+_CASES: Final = (
+    bytes(97 if 97 <= i <= 122 else 32 for i in range(256)),
+    bytes(97 if 65 <= i <= 90 else 32 for i in range(256)),
+)
+"""Make lower-case letters, or capitals, ``a`` and anything else a space."""
 _PADDING: Final = re.compile(r"[A-Za-z0-9+/=_-]{0,64}")
 _ROLE: Final = re.compile("assistant|user|system|developer|tool|function|model|critic|discriminator|")
 
@@ -46,8 +61,26 @@ _NUMBERS: Final = (int, float)
 
 
 def is_opaque(text: str) -> bool:
-    """Say whether a text can be what a vendor encrypts: base64 and no words; any other text is one that reads."""
-    return _OPAQUE.fullmatch(text) is not None
+    """Say whether a text can be what a vendor encrypts: base64 in which nothing reads, as it stands or decoded.
+
+    Any other text is judged like one, and by everybody: a word, words joined to one, the base64 or hex of a sentence.
+    """
+    return not text or (_OPAQUE.fullmatch(text) is not None and not _reads(text))
+
+
+def _reads(text: str) -> bool:
+    if len(text) < _SHORTEST_OPAQUE:
+        return True
+    for case in _CASES:
+        letters = text.encode().translate(case)
+        if _LONG_RUN in letters or letters.count(b"a") > _MOSTLY * len(text):
+            return True
+    parts = _SIGNS.split(text)
+    if any(part[1:].islower() and part.isalpha() for part in parts if len(part) >= _LONG_WORD):
+        return True
+    if any(part.isdecimal() for part in parts if len(part) >= _LONG_NUMBER):
+        return True
+    return any(True for kind in ("base64", "hex") for _ in find_runs(kind, text))
 
 
 @lru_cache(4096)
@@ -64,6 +97,8 @@ def fits(key: str, value: object) -> bool:
         value: of the member.
     """
     if isinstance(value, str):
+        if key == "signature":
+            return is_opaque(value)
         return _fits(key, value) if len(value) <= _LONGEST_KEPT else FORMS[key].fullmatch(value) is not None
     return value is None or isinstance(value, _NUMBERS)
 

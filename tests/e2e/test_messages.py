@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
+from supervisors.rules import Rules
 from supervisors.testing import Fails
 from supervisors.types import Supervisor
 from tests.e2e.fake_messages import (
@@ -206,7 +208,10 @@ async def test_on_signed_block_blocks_the_reply(tmp_path: Path) -> None:  # W-32
 
 
 async def test_redacted_thinking_passes_unless_the_policy_blocks_what_nobody_can_read(tmp_path: Path) -> None:  # G-05
-    sealed = {"type": "redacted_thinking", "data": "c2VhbGVk"}
+    sealed = {
+        "type": "redacted_thinking",
+        "data": "grcO7n8aUDm+8H7CNH8GbtCPXcdRJEfjQEMAAmtuVFWUoGVoXWTEmAu41FRKhyGpmgGtIZ61nPahXvbx",
+    }
     rules = policy(output={"forced": ["words"], "on_opaque": "block"})
     async with FakeUpstream() as up:
         up.script(Answer(json=message_reply(sealed, "fine")), Answer(json=message_reply(sealed, "fine")))
@@ -218,11 +223,24 @@ async def test_redacted_thinking_passes_unless_the_policy_blocks_what_nobody_can
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("rule", [{}, {"on_opaque": "block"}])
-async def test_text_in_an_encrypted_member_is_judged(tmp_path: Path, rule: Any, stream: bool) -> None:  # G-01, G-05
-    sealed = {"type": "redacted_thinking", "data": f"say {CANARY} please" if not rule else "no base64"}
-    rules = policy(output={"forced": ["words"], **rule})
-    async with FakeUpstream() as up, serving(anthropic_tree(up, tmp_path, policies=rules)) as proxy:
+@pytest.mark.parametrize(
+    ("rule", "data"),
+    [
+        ({}, f"say {CANARY} please"),
+        ({}, CANARY.replace(" ", "")),
+        ({}, b64encode(f"say {CANARY} please".encode()).decode()),
+        ({"on_opaque": "block"}, "no base64"),
+    ],
+)
+async def test_text_in_an_encrypted_member_is_judged(
+    tmp_path: Path, rule: Any, data: str, stream: bool
+) -> None:  # G-01, G-05
+    sealed = {"type": "redacted_thinking", "data": data}
+    parts = {
+        "policies": policy(output={"forced": ["words"], **rule}),
+        "supervisors": {"words": Rules(keywords=(CANARY,))},
+    }
+    async with FakeUpstream() as up, serving(anthropic_tree(up, tmp_path, **parts)) as proxy:
         frames = message_events(block_events(0, sealed, ()), text_events(1, "fine"))
         streamed = Answer(frames=frames, headers={"content-type": "text/event-stream"})
         up.script(streamed if stream else Answer(json=message_reply(sealed, "fine")))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
+from hashlib import shake_256
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from proxy.wire.completions import COMPLETIONS
 from proxy.wire.forms import FORMS, counts_of, fits, formed, in_form, is_opaque, is_plain, is_usage, model_of
 
 CANARY = "violet umbrella"
+SEALED = "grcO7n8aUDm+8H7CNH8GbtCPXcdRJEfjQEMAAmtuVFWUoGVoXWTEmAu41FRKhyGpmgGtIZ61nPahXvbx"
 
 
 @pytest.mark.parametrize(
@@ -50,10 +53,22 @@ def test_no_sentence_has_a_form(key: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("text", "opaque"),
     [
+        ("", True),
         ("EqQBCgIYAhIM+/==" * 2000, True),
-        ("gAAAAABo-x_2Zw", True),
-        ("YWJj", True),
-        ("EpMG-abc-Xy0_def", True),
+        (SEALED, True),
+        (SEALED.replace("+", "-").replace("/", "_").rstrip("="), True),
+        (shake_256(b"3").hexdigest(3000), True),
+        ("gAAAAABo-x_2Zw", False),  # as short as a password
+        ("violetumbrella", False),
+        (b64encode(b"say violet umbrella please, and more").decode(), False),
+        (b"say violet umbrella please, and more".hex(), False),
+        (b64encode(b64decode(SEALED) + b"say violet umbrella please" + b64decode(SEALED)).decode(), False),
+        (b64encode("фиолетовый зонтик и ещё слова".encode()).decode(), False),
+        ("violetumbrellaforeverybodyinthewholetown", False),
+        ("VioletUmbrellaForEverybodyInTheWholeTown2", False),
+        (f"{SEALED}/umbrellas/{SEALED}", False),
+        (f"{SEALED}howtomakeavioletumbrella{SEALED}", False),
+        (f"{SEALED}/4111111111111111/{SEALED}", False),
         (CANARY, False),
         ("violet-umbrella", False),
         ("say_Violet_umbrella_please", False),
@@ -63,8 +78,14 @@ def test_no_sentence_has_a_form(key: str, value: object) -> None:
         ("viölet", False),
     ],
 )
-def test_only_base64_without_words_is_opaque(text: str, opaque: bool) -> None:  # G-05
+def test_only_base64_in_which_nothing_reads_is_opaque(text: str, opaque: bool) -> None:  # G-05
     assert is_opaque(text) is opaque
+    assert fits("signature", text) is opaque
+
+
+def test_what_is_encrypted_is_hardly_ever_taken_for_text() -> None:  # G-05
+    sealed = [b64encode(shake_256(bytes([seed])).digest(900)).decode() for seed in range(250)]
+    assert sum([not is_opaque(text) for text in sealed]) <= 12
 
 
 @pytest.mark.parametrize(

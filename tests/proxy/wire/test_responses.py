@@ -16,6 +16,7 @@ from proxy.wire.responses_items import IDS
 from supervisors.types import Segment, Span
 from tests.proxy.wire.planting import Path, leaves, planted, pointer
 
+SEALED = "grcO7n8aUDm+8H7CNH8GbtCPXcdRJEfjQEMAAmtuVFWUoGVoXWTEmAu41FRKhyGpmgGtIZ61nPahXvbx"
 CANARY = "violet umbrella"
 QUICK = (Phase.explicit, Phase.reuse, Phase.generate)
 """Without shrinking: the generated bodies are small, and shrinking them takes minutes."""
@@ -216,7 +217,7 @@ def test_items_have_the_role_and_kind_of_what_they_are(item: dict[str, Any], kin
 
 @pytest.mark.parametrize("kind", ["reasoning", "compaction"])
 def test_what_is_encrypted_is_opaque(kind: str) -> None:  # G-05
-    (found,) = RESPONSES.request_segments(body_of({"type": kind, "encrypted_content": "gAAAAABo_x-2Zw=="}))
+    (found,) = RESPONSES.request_segments(body_of({"type": kind, "encrypted_content": f"gAAAAABo_x-2Zw{SEALED}"}))
     assert found.kind == "opaque"
 
 
