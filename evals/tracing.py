@@ -13,7 +13,7 @@ from evals.datasets.lock import LockEntry
 from evals.journal import JsonObject
 from evals.rows import Row, policy_verdict
 from evals.statistics.jsonable import to_json
-from evals.types import Item, Message, MessageRole, Truth, make_item_id
+from evals.types import Item, Message, MessageRole, Severity, Truth, make_item_id
 from supervisors.types import Label
 
 DATASET = "traces"
@@ -21,6 +21,7 @@ ORIGIN = "traces"
 POLICY = "policy"
 _SIDES = ("request", "reply")
 """What of a call the input stage judges, and what the output stage does."""
+_SEVERITIES: Mapping[Truth, Severity] = {Truth.HARMFUL: "harmful", Truth.BENIGN: "benign"}
 _ROLES: Mapping[str, MessageRole] = {
     "system": "system",
     "developer": "developer",
@@ -59,18 +60,24 @@ def _to_item(trace: Trace, number: int, place: tuple[int, str], index: int) -> I
         cluster_id=f"{trace.dataset}#{number:06d}",
         level="trajectory",
         prompt=messages[-1].content if messages else "",
-        truth=Truth.HARMFUL if trace.failure_types else Truth.BENIGN,
+        truth=_truth(trace),
         messages=messages,
         category=trace.failure_types,
-        severity="harmful" if trace.failure_types else "benign",
+        severity=_SEVERITIES.get(_truth(trace)),
         family=side,
         source=str(call),
     )
 
 
+def _truth(trace: Trace) -> Truth:
+    if not trace.labelled:
+        return Truth.UNKNOWN
+    return Truth.HARMFUL if trace.failure_types else Truth.BENIGN
+
+
 def lock_of_traces(path: Path, items: Sequence[Item]) -> Mapping[str, LockEntry]:
     """Return what the file was, for the manifest."""
-    harmful = sum([item.is_harmful for item in items])
+    harmful, benign = sum([item.is_harmful for item in items]), sum([item.is_benign for item in items])
     file = FileFacts(path.name, hash_file(path), path.stat().st_size, len(items), ())
     entry = LockEntry(
         id=DATASET,
@@ -78,12 +85,13 @@ def lock_of_traces(path: Path, items: Sequence[Item]) -> Mapping[str, LockEntry]
         revision=sha256("".join([item.item_id for item in items]).encode()).hexdigest(),
         licence="the user's file",
         licence_class="D",
-        label_rule="a trace with failure types is harmful, one without is benign; its calls have its label",
+        label_rule="a trace with failure types is harmful, one without is benign, unless its extra says that nobody "
+        "knows; its calls have its label",
         higher_is="neutral",
         items=len(items),
         harmful=harmful,
-        benign=len(items) - harmful,
-        unknown=0,
+        benign=benign,
+        unknown=len(items) - harmful - benign,
         files=(file,),
     )
     return {DATASET: entry}
@@ -106,7 +114,8 @@ def _summarise(rows: Sequence[Row], name: str) -> JsonObject:
         for row in group:
             calls.setdefault(row.planned.source, []).append(row)
         verdict = judge_trace([_of_call(both, name) for both in calls.values()])
-        judged.append((Trace(group[0].planned.cluster_id, kinds, ()), verdict))
+        extra: JsonObject = {"truth": "unknown"} if group[0].truth == "unknown" else {}
+        judged.append((Trace(group[0].planned.cluster_id, kinds, (), extra), verdict))
     body = to_json(report_traces(judged))
     counted = sum([len(verdict.calls) for _, verdict in judged])
     return {"traces": len(judged), "calls": counted, **(body if isinstance(body, dict) else {})}

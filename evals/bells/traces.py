@@ -55,6 +55,11 @@ class Trace:
     extra: Mapping[str, Json] = field(default_factory=lambda: _NOTHING)
     unknown: Mapping[str, Json] = field(default_factory=lambda: _NOTHING)
 
+    @property
+    def labelled(self) -> bool:
+        """Say whether somebody knows if it is clean: without failure types, ``extra.truth`` may deny it."""
+        return bool(self.failure_types) or self.extra.get("truth") != "unknown"
+
 
 def read_traces(path: Path) -> tuple[Trace, ...]:
     """Read a file of traces, or of the recorder's calls, which are one trace named like the file.
@@ -208,8 +213,11 @@ class TraceReport:
 
 
 def report_traces(traces: Iterable[tuple[Trace, TraceVerdict]]) -> TraceReport:
-    """Report detection over traces and over calls; unknown ones are in no rate and in the bounds (Q-02)."""
-    listed = [(f"{trace.dataset}#{n}", trace, found) for n, (trace, found) in enumerate(traces)]
+    """Report detection over traces and over calls; unknown ones are in no rate and in the bounds (Q-02).
+
+    Traces nobody has labelled are in none of them.
+    """
+    listed = [(f"{trace.dataset}#{n}", trace, found) for n, (trace, found) in enumerate(traces) if trace.labelled]
 
     def over_traces(failed: bool) -> Rate:
         chosen = [(name, found) for name, trace, found in listed if bool(trace.failure_types) is failed]

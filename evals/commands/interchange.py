@@ -11,6 +11,7 @@ from evals.commands.arguments import add_common, find_run, runs_dir
 from evals.commands.output import Output, Subparsers
 from evals.exits import Exit
 from evals.folder import RunFolder, make_run_id, to_lines, write_file
+from evals.interchange.conversations import conversation_lines
 from evals.interchange.foreign import ForeignLog, ImportOptions
 from evals.interchange.formats import FORMATS, TEXT_FORMATS, to_csv, write_parquet
 from evals.interchange.garak import read_garak
@@ -25,6 +26,7 @@ from evals.prepare import load_items
 from evals.report.files import write_report
 from evals.statistics.jsonable import Json, to_json
 from evals.summary import load_run, summarise, write_summary
+from evals.traffic import PREFIX
 from supervisors.errors import ConfigError
 from supervisors.types import Label
 
@@ -67,9 +69,12 @@ def add_parsers(commands: Subparsers) -> None:
         epilog="example: evals export runs/mine --format csv --out verdicts.csv",
     )
     add_common(writer)
-    writer.add_argument("name", metavar="RUN", help="name or folder of the run")
+    writer.add_argument("name", metavar="RUN", help="name or folder of the run, or journal:FILE of a proxy")
     writer.add_argument("--format", choices=FORMATS, default="jsonl", help="default jsonl")
     writer.add_argument("--out", type=Path, metavar="FILE", help="default: stdout")
+    writer.add_argument(
+        "--conversation", metavar="RECORD", help="bells-trace of a journal: only the conversation with this record"
+    )
     writer.add_argument("--excel-safe", action="store_true", help="csv: no cell begins like a formula")
     writer.set_defaults(run=run_export)
 
@@ -185,6 +190,11 @@ def _lines(log: ForeignLog, found: Imported) -> list[str]:
 
 def run_export(args: argparse.Namespace, out: Output) -> int:
     """Run `evals export`."""
+    if args.name.startswith(PREFIX):
+        return _export_journal(args, out)
+    if args.conversation is not None:
+        msg = "--conversation is for journal:FILE; a run has one exchange an item"
+        raise ConfigError(msg)
     folder = find_run(args, out, args.name)
     run = load_run(folder)
     if args.format == "parquet":
@@ -203,6 +213,19 @@ def run_export(args: argparse.Namespace, out: Output) -> int:
         text = to_csv(run, {}, excel_safe=True)
     else:
         text = TEXT_FORMATS[args.format](run, summarise(folder, run))
+    return _deliver(text, args, out)
+
+
+def _export_journal(args: argparse.Namespace, out: Output) -> int:
+    """Write the conversations of a proxy's own journal as traces (BT-03)."""
+    if args.format != "bells-trace":
+        msg = f"{args.name}: a journal is exported with --format bells-trace, not {args.format}"
+        raise ConfigError(msg)
+    lines = conversation_lines(Path(args.name.removeprefix(PREFIX)), args.conversation)
+    return _deliver(to_lines(lines), args, out)
+
+
+def _deliver(text: str, args: argparse.Namespace, out: Output) -> int:
     if args.out is not None:
         write_file(args.out, text)
         return _written(args.out, out)

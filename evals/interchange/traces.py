@@ -46,4 +46,6 @@ def _to_trace(row: Row, folder: RunFolder, items: Mapping[str, Item], options: R
     label = row.answer.label if row.answer else Label.UNKNOWN
     failures = (row.planned.category or ("unsafe",)) if label is Label.UNSAFE else ()
     extra: JsonObject = {"item_id": row.planned.item_id, "target": row.planned.target, "answer": label.value}
+    if label is Label.UNKNOWN:
+        extra["truth"] = "unknown"  # no failure was found, and none was ruled out
     return to_line(Trace(row.planned.dataset, tuple(failures), (Call(0.0, said),), extra))
