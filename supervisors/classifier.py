@@ -21,7 +21,7 @@ from supervisors.encoder import (
     resolve_encoder,
 )
 from supervisors.errors import ChatError, ChatRefused, ConfigError, ReplyError
-from supervisors.lock import LockedGuard, check_locked, find_locked, read_lock
+from supervisors.lock import LockedGuard, check_locked, find_locked, read_lock, side_file
 from supervisors.material import to_turns, write_transcript
 from supervisors.narrowing import Narrowing, Turns
 from supervisors.offsets import Place
@@ -66,6 +66,7 @@ class Classifier(BaseModel):
             Embeddings Inference, ``hf`` the inference API.
         path: folder with the model, for ``onnx``; None takes the lock's.
         lock: lock file that names and hashes the files; null takes the folder as it is.
+        verify: ``cached`` hashes a locked file again only after it changed; ``always`` reads every file at every start.
         url: address of the server; for ``classify`` and ``predict`` without that word.
         model: model id for ``classify``; None takes the card's hub id.
         api_key: where the server asks for one.
@@ -91,6 +92,7 @@ class Classifier(BaseModel):
     route: Route = "onnx"
     path: str | None = Field(default=None, min_length=1)
     lock: str | None = Field(default="guards.lock", min_length=1)
+    verify: Literal["cached", "always"] = "cached"
     url: str | None = Field(default=None, pattern=r"^https?://")
     model: str | None = Field(default=None, min_length=1)
     api_key: Secret | None = None
@@ -165,8 +167,8 @@ class Classifier(BaseModel):
         if self._loaded.model is None:
             folder = self._folder()
             entry = self._find_entry()
-            if entry is not None:
-                check_locked(folder, entry)
+            if entry is not None and self.lock is not None:
+                check_locked(folder, entry, side_file(Path(self.lock)) if self.verify == "cached" else None)
             self._loaded.model = OnnxModel(folder, self.card, self.threads)
         return self._loaded.model
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from supervisors.errors import ConfigError, MissingError
+from supervisors.hashes import Hashes, hash_file
 
-_CHUNK = 1 << 20
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -100,12 +99,13 @@ def find_locked(lock: Lock, name: str, file: Path) -> LockedGuard:
     return entry
 
 
-def find_differences(folder: Path, entry: LockedGuard) -> Iterator[str]:
-    """Yield one sentence a file that is not what was locked (PL-04). Reads every file once.
+def find_differences(folder: Path, entry: LockedGuard, digest: Callable[[Path], str] = hash_file) -> Iterator[str]:
+    """Yield one sentence a file that is not what was locked (PL-04).
 
     Args:
         folder: where the guard's files are.
         entry: what they were.
+        digest: how a file is hashed; by default every file is read once.
     """
     root = folder.resolve()
     for locked in entry.files:
@@ -120,25 +120,29 @@ def find_differences(folder: Path, entry: LockedGuard) -> Iterator[str]:
         if size != locked.size:
             yield f"{file} has {size} bytes, {locked.size} are locked"
             continue
-        found = hash_file(file)
+        found = digest(file)
         if found != locked.sha256:
             yield f"{file} has sha256 {found}, {locked.sha256} is locked"
 
 
-def check_locked(folder: Path, entry: LockedGuard) -> None:
+def check_locked(folder: Path, entry: LockedGuard, side: Path | None = None) -> None:
     """Refuse a folder that is not what was locked.
+
+    Args:
+        folder: where the guard's files are.
+        entry: what they were.
+        side: file that remembers the hashes of files that have not changed since; None reads every file.
 
     Raises:
         ConfigError: names the first file that differs, expected and found.
     """
-    for sentence in find_differences(folder, entry):
+    hashes = Hashes(side) if side is not None else None
+    for sentence in find_differences(folder, entry, hashes.digest if hashes is not None else hash_file):
         raise ConfigError(sentence)
+    if hashes is not None:
+        hashes.save()
 
 
-def hash_file(file: Path) -> str:
-    """Return the SHA-256 of a file in hex."""
-    digest = hashlib.sha256()
-    with file.open("rb") as stream:
-        while chunk := stream.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+def side_file(lock: Path) -> Path:
+    """Return where the hashes of a lock's files are remembered."""
+    return lock.with_name(f".{lock.name}.hashes")

@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from supervisors.ask import ask, judged_stages
 from supervisors.classifier import Classifier
 from supervisors.guard import Guard
-from supervisors.lock import Licence, Lock, LockedFile, LockedGuard, hash_file
+from supervisors.hashes import hash_file
+from supervisors.lock import Licence, Lock, LockedFile, LockedGuard
 from supervisors.secret import Secret
 from supervisors.testing import FakeContext, check_hosted, exchange
 from supervisors.types import Cause, Exchange, Label, Media, Segment, Verdict

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from supervisors.lock import (
     find_differences,
     find_locked,
     read_lock,
+    side_file,
 )
 
 CONTENT = b"violet weights"
@@ -90,3 +92,17 @@ def test_a_link_that_leads_out_of_the_folder_is_refused(tmp_path: Path) -> None:
 def test_a_path_that_leads_out_of_the_folder_is_no_entry(path: str) -> None:
     with pytest.raises(ValueError, match="validation error"):
         LockedFile(path=path, size=0, sha256="0" * 64)
+
+
+def test_a_remembered_hash_is_believed_until_the_file_changes(tmp_path: Path) -> None:
+    file, side = put(tmp_path), side_file(tmp_path / "guards.lock")
+    assert side.name == ".guards.lock.hashes"
+    found = file.stat()
+    identity = [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+    side.write_text(json.dumps({"version": 1, "files": {str(file.resolve()): [*identity, "f" * 64]}}))
+    with pytest.raises(ConfigError, match=f"has sha256 {'f' * 64}"):
+        check_locked(tmp_path, entry(), side)
+    check_locked(tmp_path, entry())  # verify: always
+    put(tmp_path, b"violet weightz")
+    with pytest.raises(ConfigError, match="has sha256"):
+        check_locked(tmp_path, entry(), side)
