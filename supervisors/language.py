@@ -98,7 +98,8 @@ class Language(BaseModel):
     def judge(self, exchange: Exchange) -> Verdict:
         """Judge in the calling thread; pure."""
         pieces = cut_pieces(exchange, self.scopes, Narrowing(self.roles, self.kinds, self.turns), cut_stretches)
-        guesses = [(piece, self.guess(piece.text)) for piece in pieces.found]
+        detect = self._loaded.detect
+        guesses = [(piece, self._guess(piece.text, detect)) for piece in pieces.found]
         foreign = [(piece, guess) for piece, guess in guesses if self._is_foreign(guess)]
         if foreign:
             return _report(foreign)
@@ -114,12 +115,16 @@ class Language(BaseModel):
 
     def guess(self, text: str) -> Guess:
         """Guess the language of one stretch; below the limits of this supervisor the score is 0."""
+        return self._guess(text, self._loaded.detect)
+
+    def _guess(self, text: str, detect: Any) -> Guess:
         found = guess_language(text)
-        if self._loaded.detect is not None:
-            found = _ask_fasttext(self._loaded.detect, text, found.letters)
+        if detect is not None:
+            found = _ask_fasttext(detect, text, found.letters)
             return found if found.letters >= self.min_letters else found._replace(score=0.0)
-        latin = text.isascii() or found.language in latin_languages()
-        return found._replace(score=0.0) if latin and found.letters < self.min_letters else found
+        if found.letters >= self.min_letters:
+            return found
+        return found._replace(score=0.0) if text.isascii() or found.language in latin_languages() else found
 
     def _is_foreign(self, guess: Guess) -> bool:
         return guess.language is not None and guess.score >= self.min_score and guess.language not in self.allowed

@@ -29,8 +29,9 @@ FUNCTION_WORDS = frozenset(
 
 _TELLING = FUNCTION_WORDS - {"or", "be"}
 """Those that rot13 makes no other one of."""
-_ROTATED = frozenset([codecs.encode(word, "rot13") for word in _TELLING])
-_REVERSED = frozenset([word[::-1] for word in FUNCTION_WORDS])
+_TELLING_BYTES = frozenset([word.encode() for word in _TELLING])
+_ROTATED = frozenset([codecs.encode(word, "rot13").encode() for word in _TELLING])
+_REVERSED = frozenset([word[::-1].encode() for word in FUNCTION_WORDS])
 
 _WORD = re.compile(r"[a-z]+")
 _WHOLE_WORD = re.compile(r"(?<!\w)[a-z]+(?!\w)")
@@ -55,6 +56,10 @@ _MASKED = re.compile(
 )
 _SPACED = re.compile(r"(?<![^\W_])(?:[^\W_][ .\-_*|/]{1,3}){7,}[^\W_](?![^\W_])")
 _GAP = re.compile(r"[ .\-_*|/]{2,}")
+_TO_GAPS = bytes([32 if chr(code) in " .-_*|/" else 97 for code in range(256)])
+_MAYBE_SPACED = re.compile(rb" a {1,3}a {1,3}a {1,3}a {1,3}a {1,3}a ")
+"""The inner six of eight letters that stand apart, once all that separates is a blank and all else an ``a``."""
+_TO_WORDS = bytes([code if chr(code) in "abcdefghijklmnopqrstuvwxyz" else 32 for code in range(256)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +77,10 @@ def find_readings(layer: Layer) -> Iterator[Reading]:
         yield Reading("norm", normalize(text, fold_case=False))
     if (spaced := join_spaced(text)) != text:
         yield Reading("squash", spaced)
-    words = frozenset(_WORD.findall(layer.norm))  # rotated or reversed, they are the words of the whole text so read
+    words = _small_words(layer.norm)  # rotated or reversed, they are the words of the whole text so read
     if len(words & _ROTATED) >= 2:
         rotated = _rotate_lines(layer.text)
-        if reads_like_english(rotated.lower()) or len(words & _TELLING) < 2:
+        if reads_like_english(rotated.lower()) or len(words & _TELLING_BYTES) < 2:
             yield Reading("rot13", rotated)
     if len(words & _REVERSED) >= MIN_FUNCTION_WORDS:
         yield Reading("reverse", layer.reverse)
@@ -93,11 +98,17 @@ def is_masked(text: str) -> bool:
 
 def join_spaced(text: str) -> str:
     """Return the text with letters that stand apart joined to words; two separators in a row end a word."""
-    return _SPACED.sub(_join, text)
+    gaps = text.encode("latin-1", "replace").translate(_TO_GAPS)
+    return text if _MAYBE_SPACED.search(gaps) is None else _SPACED.sub(_join, text)
 
 
 def _join(run: re.Match[str]) -> str:
     return " ".join([re.sub(r"[\W_]", "", word) for word in _GAP.split(run[0])])
+
+
+def _small_words(text: str) -> frozenset[bytes]:
+    """Return the runs of the letters from a to z."""
+    return frozenset(text.encode("utf-8", "surrogatepass").translate(_TO_WORDS).split())
 
 
 def reads_like_english(text: str) -> bool:

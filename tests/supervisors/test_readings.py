@@ -58,6 +58,23 @@ def test_spaced_letters_are_joined(text: str, joined: str) -> None:
     assert join_spaced(text) == joined
 
 
+@pytest.mark.parametrize("gap", [" ", "  ", "   ", ".", "-", "_", "*", "|", "/", " - "])
+@pytest.mark.parametrize("before", ["", "?", "\n", "\u6f22\u5b57 ", "so ", "("])
+@pytest.mark.parametrize("after", ["", "?", "\n", " \u6f22\u5b57", " so", ")"])
+def test_eight_letters_that_stand_apart_are_enough_whatever_is_around_them(before: str, gap: str, after: str) -> None:
+    apart = join_spaced(before + gap.join("umbrella") + after)
+    assert apart != before + gap.join("umbrella") + after
+    seven = before + gap.join("parasol") + after
+    assert join_spaced(seven) == seven
+
+
+def test_letters_of_any_script_that_stand_apart_are_joined() -> None:
+    assert (
+        join_spaced(" ".join("\u0437\u043e\u043d\u0442\u0438\u043a\u0438\u0438"))
+        == "\u0437\u043e\u043d\u0442\u0438\u043a\u0438\u0438"
+    )
+
+
 def test_turned_texts_are_read_when_that_makes_english_of_them() -> None:
     assert read(codecs.encode(TEXT, "rot13")) == {"rot13": TEXT}
     assert read(TEXT[::-1]) == {"reverse": TEXT}

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from supervisors.spoken import guess_language, known_languages
 
@@ -58,3 +60,17 @@ def test_invisible_characters_do_not_hide_a_language() -> None:
 def test_letters_are_counted_once_a_letter() -> None:
     assert guess_language("a1b2 c!").letters == 3
     assert guess_language("Ж1").letters == 1
+
+
+@given(st.text(alphabet=st.sampled_from("abcdeäöüßéñÀØ¿¡' .,12_-×²½ªµÿ"), max_size=60))
+def test_text_in_latin_1_is_read_as_any_other(text: str) -> None:
+    found, hidden = guess_language(text), guess_language(text + "\u00ad")  # what nobody sees takes the other way
+    assert (found.language, found.letters) == (hidden.language, hidden.letters)
+    assert found.score == pytest.approx(hidden.score)
+
+
+@pytest.mark.parametrize("language", SENTENCES)
+def test_what_nobody_sees_changes_no_guess(language: str) -> None:
+    found, hidden = guess_language(SENTENCES[language]), guess_language(SENTENCES[language] + "\u00ad")
+    assert found.language == hidden.language
+    assert found.score == pytest.approx(hidden.score)
