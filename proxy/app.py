@@ -27,7 +27,7 @@ from proxy.asgi import (
     send_methods,
 )
 from proxy.config import Config
-from proxy.edge import Direct, find_direct
+from proxy.edge import Direct, take_direct
 from proxy.gateway import Gateway
 from proxy.keys import read_key
 from proxy.line import SLOW_BYTES
@@ -142,7 +142,7 @@ class App:
         made = self._ids.make(started)
         request_id = read_request_id(headers, made)
         send = _name_id(send, adapter, request_id)
-        direct = find_direct(scope)
+        direct = take_direct(scope)
         out = AsgiResponder(receive, send, None if direct is None or adapter.route in _ID_NAMES else direct.reply)
         finished = False
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, Final, Literal, cast
 
 import uvicorn
@@ -135,10 +135,13 @@ class Direct:
         return head
 
 
-def find_direct(scope: Mapping[str, Any]) -> Direct | None:
-    """Return the way past the messages, None under a server that has none."""
+def take_direct(scope: MutableMapping[str, Any]) -> Direct | None:
+    """Take the way past the messages out of the scope; None under a server that has none.
+
+    Left in, it would hold the scope that holds it: fourteen objects a request for the collector of cycles to find.
+    """
     extensions = scope.get("extensions")
-    return None if extensions is None else extensions.get(DIRECT)
+    return None if extensions is None else extensions.pop(DIRECT, None)
 
 
 class HeadJoiner:

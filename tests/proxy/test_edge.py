@@ -6,7 +6,7 @@ import pytest
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from proxy.edge import DIRECT, Direct, HeadJoiner, find_direct
+from proxy.edge import DIRECT, Direct, HeadJoiner, take_direct
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
 
@@ -141,5 +141,5 @@ async def test_a_body_is_taken_only_once_it_is_whole() -> None:
     served.cycle.body += b"umbrella"
     served.cycle.more_body = False
     assert served.direct.take_body() == b"violet umbrella"
-    assert find_direct({"extensions": {DIRECT: served.direct}}) is served.direct
-    assert find_direct({}) is None
+    assert take_direct({"extensions": {DIRECT: served.direct}}) is served.direct
+    assert take_direct({}) is None
