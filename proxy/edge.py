@@ -12,16 +12,16 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from proxy.headers import Header
 from proxy.wire.errors import RequestError, openai_reply
+from supervisors.transport.batch import WriteBatch, batch_of
 
 
 class EdgeProtocol(HttpToolsProtocol):
-    """uvicorn's protocol over a `HeadJoiner`; the scope of a request holds its `Direct`."""
+    """uvicorn's protocol over a `JoiningTransport`; the scope of a request holds its `Direct`."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Begin to serve one connection."""
-        self._wire = transport
-        joiner = HeadJoiner(transport, asyncio.get_running_loop())
-        super().connection_made(cast("asyncio.Transport", joiner))
+        self._joining = JoiningTransport(transport, batch_of(asyncio.get_running_loop()))
+        super().connection_made(cast("asyncio.Transport", self._joining))
 
     def on_headers_complete(self) -> None:
         """Begin to serve one request; refuse what another server on the way could read as two."""
@@ -34,14 +34,14 @@ class EdgeProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         cycle = cast("RequestResponseCycle | None", self.cycle)  # none yet, whatever its annotation says
         if cycle is not None and cycle.scope is self.scope:
-            self.scope["extensions"] = cast("Any", {DIRECT: Direct(cycle, self._wire)})  # ours, not one of ASGI
+            self.scope["extensions"] = cast("Any", {DIRECT: Direct(cycle, self._joining)})  # ours, not one of ASGI
 
     def _refuse(self, message: str) -> None:
         """Answer 400 and close: where a body would begin, nothing may be read as the next request."""
         reply = openai_reply(RequestError(400, "bad_request", message), "")
         head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(reply.body)
-        self._wire.write(STATUS_LINE[400] + head + reply.body)
-        self.transport.close()
+        self._joining.write_whole(STATUS_LINE[400] + head + reply.body)
+        self._joining.close()
 
 
 def server_settings(
@@ -79,14 +79,14 @@ class Direct:
 
     Args:
         cycle: uvicorn's state of the request.
-        wire: takes whole answers at once, where a `HeadJoiner` would wait for what follows a head.
+        transport: takes whole answers.
     """
 
-    __slots__ = ("_cycle", "_wire")
+    __slots__ = ("_cycle", "_transport")
 
-    def __init__(self, cycle: RequestResponseCycle, wire: asyncio.Transport) -> None:
+    def __init__(self, cycle: RequestResponseCycle, transport: JoiningTransport) -> None:
         self._cycle = cycle
-        self._wire = wire
+        self._transport = transport
 
     def take_body(self) -> bytes | None:
         """Return the whole body if all of it is here, None if the caller has to wait for it (or for nothing)."""
@@ -115,7 +115,7 @@ class Direct:
         head = self._head(status, headers, len(body))
         cycle.response_started = True
         cycle.waiting_for_100_continue = False
-        self._wire.write(head + body)
+        self._transport.write_whole(head + body)
         cycle.response_complete = True
         cycle.message_event.set()
         if not cycle.keep_alive:
@@ -144,23 +144,23 @@ def take_direct(scope: MutableMapping[str, Any]) -> Direct | None:
     return None if extensions is None else extensions.pop(DIRECT, None)
 
 
-class HeadJoiner:
+class JoiningTransport:
     """A transport that sends the head of an answer together with what follows in the same turn of the loop.
 
     uvicorn writes the head of an answer by itself, which costs a system call of its own. A head that nothing follows
-    at once leaves at the end of the turn.
+    at once leaves at the end of the turn; so does everything while the loop is busy (`WriteBatch`).
 
     Args:
         transport: the real one.
-        loop: the running loop.
+        batch: of the running loop.
     """
 
-    __slots__ = ("_head", "_loop", "_transport")
+    __slots__ = ("_batch", "_kept", "_transport")
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, transport: asyncio.Transport, batch: WriteBatch) -> None:
         self._transport = transport
-        self._loop = loop
-        self._head = b""
+        self._batch = batch
+        self._kept = b""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
@@ -171,12 +171,19 @@ class HeadJoiner:
 
     def write(self, data: bytes) -> None:
         """Send bytes; keep the head of an answer until the next ones."""
-        if self._head:
-            head, self._head = self._head, b""
-            self._transport.write(head + data)
-        elif data.startswith(b"HTTP/1.1 ") and not data.startswith(b"HTTP/1.1 1"):
-            self._head = data
-            self._loop.call_soon(self._flush)
+        is_head = data.startswith(b"HTTP/1.1 ") and not data.startswith(b"HTTP/1.1 1")
+        if is_head and not self._kept:
+            self._keep(data)
+        else:
+            self.write_whole(data)
+
+    def write_whole(self, data: bytes) -> None:
+        """Send bytes that nothing needs to follow, after those that are kept."""
+        if self._batch.waits() and len(self._kept) < _MOST_KEPT_BYTES:
+            self._keep(data)
+        elif self._kept:
+            kept, self._kept = self._kept, b""
+            self._transport.write(kept + data)
         else:
             self._transport.write(data)
 
@@ -185,7 +192,16 @@ class HeadJoiner:
         self._flush()
         self._transport.close()
 
+    def _keep(self, data: bytes) -> None:
+        if data and not self._kept:
+            self._batch.defer(self._flush)
+        self._kept += data
+
     def _flush(self) -> None:
-        if self._head:
-            head, self._head = self._head, b""
-            self._transport.write(head)
+        kept, self._kept = self._kept, b""
+        if kept and not self._transport.is_closing():
+            self._transport.write(kept)
+
+
+_MOST_KEPT_BYTES: Final = 64 * 1024
+"""More than this is not held back: the transport says when its peer is too slow, and must be asked."""

@@ -6,6 +6,7 @@ import asyncio
 
 import httptools
 
+from supervisors.transport.batch import batch_of
 from supervisors.transport.messages import TransportError, TransportFault, TransportLimits
 
 _HIGH_WATER_BYTES = 256 * 1024
@@ -30,6 +31,8 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, loop: asyncio.AbstractEventLoop, limits: TransportLimits) -> None:
         self._loop = loop
+        self._batch = batch_of(loop)
+        self._unsent = b""
         self._read_s = limits.read_s
         self._write_s = limits.write_s
         self._idle_s = limits.idle_s
@@ -90,7 +93,7 @@ class Connection(asyncio.Protocol):
         if self.closed or self._transport is None:
             self._fail("the connection was closed", "reset")
         elif len(body) <= _WRITE_SLICE_BYTES:
-            self._transport.write(head + body)
+            self._write(head + body)
         else:
             await self._write_slowly(self._transport, head, body)
         self._expect(self._silence_s if self._writable else self._write_s)
@@ -321,6 +324,18 @@ class Connection(asyncio.Protocol):
     def _release_writer(self) -> None:
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
+
+    def _write(self, data: bytes) -> None:
+        if self._batch.waits():
+            self._unsent = data
+            self._batch.defer(self._flush)
+        elif self._transport is not None:
+            self._transport.write(data)
+
+    def _flush(self) -> None:
+        data, self._unsent = self._unsent, b""
+        if data and not self.closed and self._transport is not None:
+            self._transport.write(data)
 
     async def _write_slowly(self, transport: asyncio.Transport, head: bytes, body: bytes) -> None:
         """Send a large body in slices, waiting for the peer; stop when it has already answered."""

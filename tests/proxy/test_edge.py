@@ -1,13 +1,16 @@
 import asyncio
 import logging
-from typing import Any, cast
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar, cast
 
 import pytest
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from proxy.edge import DIRECT, Direct, HeadJoiner, take_direct
+from proxy.edge import DIRECT, Direct, JoiningTransport, take_direct
+from supervisors.transport.batch import WriteBatch
 
+T = TypeVar("T")
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
 
 
@@ -24,10 +27,77 @@ class Wire(asyncio.Transport):
     def close(self) -> None:
         self.written.append(b"(closed)")
 
+    def is_closing(self) -> bool:
+        return b"(closed)" in self.written
 
-def joined() -> tuple[Wire, HeadJoiner]:
+
+def joined() -> tuple[Wire, JoiningTransport]:
     wire = Wire()
-    return wire, HeadJoiner(wire, asyncio.get_running_loop())
+    return wire, JoiningTransport(wire, WriteBatch(asyncio.get_running_loop()))
+
+
+class StillClock(asyncio.SelectorEventLoop):
+    """A loop whose clock stands still, as that of uvloop does within a turn."""
+
+    def time(self) -> float:
+        return 1.0
+
+
+async def serve_busily() -> tuple[Wire, list[list[bytes]]]:
+    """Write more answers in one tick than leave at once; return the wire and what was on it before and after."""
+    wire, joiner = joined()
+    seen: list[list[bytes]] = []
+    for number in range(6):
+        joiner.write_whole(b"%d" % number)
+    seen.append(list(wire.written))
+    await asyncio.sleep(0)
+    seen.append(list(wire.written))
+    return wire, seen
+
+
+def in_still_time(run: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    with asyncio.Runner(loop_factory=StillClock) as runner:
+        return runner.run(run())
+
+
+def test_under_load_the_answers_of_a_turn_leave_together_and_in_order() -> None:  # PF-07
+    _, (before, after) = in_still_time(serve_busily)
+    assert before == [b"0", b"1", b"2"]
+    assert after == [b"0", b"1", b"2", b"345"]
+
+
+def test_a_close_under_load_sends_what_waits_first() -> None:
+    async def close_busily() -> list[bytes]:
+        wire, joiner = joined()
+        for number in range(5):
+            joiner.write_whole(b"%d" % number)
+        joiner.close()
+        await asyncio.sleep(0)
+        return wire.written
+
+    assert in_still_time(close_busily) == [b"0", b"1", b"2", b"34", b"(closed)"]
+
+
+def test_nothing_is_written_to_a_connection_that_closed_meanwhile() -> None:
+    async def lose_busily() -> list[bytes]:
+        wire, joiner = joined()
+        for number in range(5):
+            joiner.write_whole(b"%d" % number)
+        wire.close()
+        await asyncio.sleep(0)
+        return wire.written
+
+    assert in_still_time(lose_busily) == [b"0", b"1", b"2", b"(closed)"]
+
+
+def test_much_is_not_held_back_even_under_load() -> None:
+    async def write_much() -> list[int]:
+        wire, joiner = joined()
+        for _ in range(7):
+            joiner.write_whole(bytes(40_000))
+        return [len(part) for part in wire.written]
+
+    assert in_still_time(write_much) == [40_000, 40_000, 40_000, 120_000]
 
 
 async def test_head_and_first_body_leave_in_one_write() -> None:  # PF-07
@@ -91,7 +161,7 @@ class Served:
             keep_alive=keep_alive,
             on_response=self.count,
         )
-        self.direct = Direct(self.cycle, self.wire)
+        self.direct = Direct(self.cycle, JoiningTransport(self.wire, WriteBatch(asyncio.get_running_loop())))
 
     def count(self) -> None:
         self.responses += 1
@@ -141,5 +211,7 @@ async def test_a_body_is_taken_only_once_it_is_whole() -> None:
     served.cycle.body += b"umbrella"
     served.cycle.more_body = False
     assert served.direct.take_body() == b"violet umbrella"
-    assert take_direct({"extensions": {DIRECT: served.direct}}) is served.direct
+    scope = {"extensions": {DIRECT: served.direct}}
+    assert take_direct(scope) is served.direct
+    assert scope == {"extensions": {}}  # left in, the request would be a cycle of objects
     assert take_direct({}) is None
