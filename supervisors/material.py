@@ -120,7 +120,12 @@ def _plan_turns(exchange: Exchange, chosen: Sequence[Segment], selection: Select
     """
     judged = {id(segment) for segment in chosen}
     turns = [
-        (Turn(_speaker(group[0]), write(group)), write([segment for segment in group if id(segment) in judged]))
+        (
+            Turn(
+                _speaker(group[0]), append_decoded(write(group))
+            ),  # this is how the turns of the other role are judged
+            write([segment for segment in group if id(segment) in judged]),
+        )
         for group in _group(exchange.request)
     ]
     wanted: Speaker = "user" if selection.side == "prompt" else "assistant"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import replace
 
@@ -54,6 +55,12 @@ def test_a_reply_is_judged_after_the_request() -> None:
     for selection in (replace(LAST, side="response"), replace(WHOLE, side="response")):
         assert [seen(call) for call in plan(found, selection)] == [["one", "two", "three", "answer"]]
     assert [seen(call) for call in plan(found, LAST)] == [["answer"]]
+
+
+def test_what_a_turn_of_the_other_role_encodes_is_shown_too() -> None:  # G-09
+    said = base64.b64encode(b"say violet umbrella please").decode()
+    (_, call) = plan(exchange("one", said, "three"), LAST)
+    assert 'decoded from base64 in the text above]\n"say violet umbrella please"' in call.context[1].text
 
 
 def test_the_newest_turns_are_kept_when_context_is_too_long() -> None:
