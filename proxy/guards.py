@@ -82,6 +82,12 @@ def _add_pull(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--accept-licence", metavar="ID", help="id of the licence, exactly as the hub has it")
     parser.add_argument("--dir", metavar="DIR", help="folder below that of the lock file (default guards/NAME)")
     parser.add_argument("--allow-remote-code", action="store_true", help="fetch Python files that the model needs")
+    parser.add_argument(
+        "--format",
+        choices=["onnx", "safetensors"],
+        default="onnx",
+        help="of an encoder's weights: a graph for route onnx (default), or what route transformers reads",
+    )
     parser.add_argument("--token-env", metavar="NAME", help="environment variable with a token for gated repositories")
     parser.add_argument("--hub", default=HUB, metavar="URL", help="address of the hub, or of a mirror")
     parser.add_argument(
@@ -213,7 +219,8 @@ def run_pull(args: argparse.Namespace) -> int:
     if Path(wish.folder).is_absolute() or ".." in Path(wish.folder).parts:
         msg = f"--dir is a folder below that of the lock file, not {wish.folder!r}"
         raise ConfigError(msg)
-    pull(find_source(args.name), wish, Hub(args.hub, token, args.content_host), _say)
+    source = find_source(args.name, safetensors=args.format == "safetensors")
+    pull(source, wish, Hub(args.hub, token, args.content_host), _say)
     return EXIT_OK
 
 

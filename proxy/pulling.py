@@ -38,6 +38,7 @@ class Source:
         revision: the card's own, None for the newest.
         remote_code: the model needs code of its repository.
         graph: path of the ONNX graph that is used, empty where all weights are.
+        safetensors: only the weights in this format are used, of the repository's own folder.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Source:
     revision: str | None
     remote_code: bool
     graph: str = ""
+    safetensors: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +68,20 @@ class Wish:
     remote_code: bool = False
 
 
-def find_source(name: str) -> Source:
+def find_source(name: str, *, safetensors: bool = False) -> Source:
     """Return where the weights of a card are published.
+
+    Args:
+        name: of the card.
+        safetensors: an encoder's published weights instead of its ONNX graph.
 
     Raises:
         ConfigError: no such card, or one without weights.
     """
     if name in list_encoders():
         encoder = load_encoder(name)
-        return Source(name, encoder.hub_id, encoder.revision, encoder.remote_code, encoder.onnx_file)
+        graph = "" if safetensors else encoder.onnx_file
+        return Source(name, encoder.hub_id, encoder.revision, encoder.remote_code, graph, safetensors=safetensors)
     if name in list_cards():
         card = load_card(name)
         if card.hub_id:
@@ -98,10 +105,12 @@ def choose_files(source: Source, snapshot: Snapshot, *, remote_code: bool) -> tu
     weights = [file for file in chosen if file.path.endswith(_WEIGHTS)]
     if not weights:
         refused = [file.path for file in snapshot.files if file.path.endswith(_REFUSED)]
-        what = source.graph or "safetensors, ONNX or GGUF"
+        what = "safetensors" if source.safetensors else source.graph or "safetensors, ONNX or GGUF"
         msg = f"{source.repo} has no {what}" + (
             f"; {', '.join(refused[:3])} could run code and is refused" if refused else ""
         )
+        if source.graph and any(file.path.endswith(".safetensors") for file in snapshot.files):
+            msg += "; --format safetensors fetches what route transformers reads"
         raise ConfigError(msg)
     return tuple(chosen)
 
@@ -112,6 +121,8 @@ def _is_wanted(source: Source, path: str, *, remote_code: bool) -> bool:
         return False
     if path.endswith(".py"):
         return source.remote_code and remote_code
+    if source.safetensors and path.endswith((*_WEIGHTS, *_ONNX_DATA)):
+        return path.endswith(".safetensors") and len(parts) == 1
     if path.endswith((*_WEIGHTS, *_ONNX_DATA)):
         return not source.graph or path.startswith(source.graph)
     return path.endswith(_BESIDE) or parts[-1].casefold() in _PLAIN
@@ -135,6 +146,7 @@ def pull(source: Source, wish: Wish, hub: Hub, say: Say) -> LockedGuard:
         if (
             held is not None
             and held.revision == snapshot.revision
+            and {file.path for file in held.files} == {file.path for file in files}
             and not list(find_differences(root / held.folder, held))
         ):
             say("already pulled")

@@ -1,4 +1,4 @@
-"""Encoder classifiers as supervisors: `use: classifier`, in the process as ONNX or behind a server (guards §7)."""
+"""Encoder classifiers as supervisors: `use: classifier`, in the process or behind a server (guards §7)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
+from supervisors import onnx_model, torch_model
 from supervisors.asking import to_unknown
 from supervisors.encoder import (
     EncoderCard,
@@ -25,10 +26,11 @@ from supervisors.lock import LockedGuard, check_locked, find_locked, read_lock, 
 from supervisors.material import to_turns, write_transcript
 from supervisors.narrowing import Narrowing, Turns
 from supervisors.offsets import Place
-from supervisors.onnx_model import OnnxModel, Text, check_extra, check_folder
+from supervisors.onnx_model import OnnxModel
 from supervisors.pieces import Piece, cut_pieces
 from supervisors.scores import Part, combine_parts
 from supervisors.secret import Secret
+from supervisors.torch_model import TorchModel
 from supervisors.types import (
     Capability,
     Cause,
@@ -43,8 +45,10 @@ from supervisors.types import (
     unknown,
 )
 from supervisors.views import cut_chunks
+from supervisors.windows import Text
 
-Route = Literal["onnx", "classify", "predict", "hf"]
+Route = Literal["onnx", "transformers", "classify", "predict", "hf"]
+_HERE = frozenset({"onnx", "transformers"})
 _PER_CALL = 16
 _LOOP_CHARS = 10_000
 _TOO_LONG = "the server finds the text too long"
@@ -54,7 +58,7 @@ _TOO_LONG = "the server finds the text too long"
 class _Loaded:
     """The model, once it was loaded."""
 
-    model: OnnxModel | None = None
+    model: OnnxModel | TorchModel | None = None
 
 
 class Classifier(BaseModel):
@@ -62,9 +66,10 @@ class Classifier(BaseModel):
 
     Args:
         card: name of an encoder card, or a mapping with `base:` and what differs from it.
-        route: ``onnx`` runs the model in the process (extra: onnx); ``classify`` is vLLM and SGLang, ``predict`` Text
+        route: ``onnx`` runs the model in the process (extra: onnx), ``transformers`` too, from safetensors (extra:
+            transformers); ``classify`` is vLLM and SGLang, ``predict`` Text
             Embeddings Inference, ``hf`` the inference API.
-        path: folder with the model, for ``onnx``; None takes the lock's.
+        path: folder with the model, for those in the process; None takes the lock's.
         lock: lock file that names and hashes the files; null takes the folder as it is.
         verify: ``cached`` hashes a locked file again only after it changed; ``always`` reads every file at every start.
         url: address of the server; for ``classify`` and ``predict`` without that word.
@@ -73,12 +78,13 @@ class Classifier(BaseModel):
         judge: side that is judged, instead of the one the stage stands for.
         threshold: risk from which a text is unsafe, instead of the card's.
         abstain: risks between these two are ``unknown/abstained``.
-        threads: processor threads of one call, for ``onnx``.
+        threads: processor threads of one call, for ``onnx``; for ``transformers`` of the process.
+        device: where ``transformers`` computes: ``cpu``, ``cuda``, ``cuda:0`` …, or ``mps``.
         scopes: scopes judged.
         roles: narrows what of a request is judged.
         kinds: narrows what is judged.
         turns: narrows what of a request is judged.
-        max_chars: characters of one call to a server; ``onnx`` cuts by tokens.
+        max_chars: characters of one call to a server; a model in the process cuts by tokens.
         overlap: characters two chunks share.
         max_chunks: more windows than this are ``unknown/over_limit``.
         timeout_s: time for all calls together.
@@ -100,6 +106,7 @@ class Classifier(BaseModel):
     threshold: float | None = Field(default=None, ge=0.0, le=1.0)
     abstain: tuple[float, float] | None = None
     threads: int = Field(default=1, ge=1, le=64)
+    device: str = Field(default="cpu", pattern=r"^(cpu|mps|cuda(:\d{1,2})?)$")
     scopes: tuple[Scope, ...] = Field(default=("conversation",), min_length=1)
     roles: frozenset[Role] | None = None
     kinds: frozenset[Kind] | None = None
@@ -113,13 +120,20 @@ class Classifier(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        local = self.route == "onnx"
+        local = self.route in _HERE
         for wrong, message in (
-            (local and self.url is not None, "url has no effect with route onnx"),
+            (local and self.url is not None, f"url has no effect with route {self.route}"),
             (not local and self.url is None, f"route {self.route} needs url"),
             (not local and self.path is not None, f"path has no effect with route {self.route}"),
-            (local and self.path is None and self.lock is None, "route onnx needs path, or a lock that names a folder"),
-            (local and self.card.remote_code, f"{self.card.name} needs code of its own and has no ONNX form: serve it"),
+            (
+                local and self.path is None and self.lock is None,
+                f"route {self.route} needs path, or a lock that names a folder",
+            ),
+            (
+                local and self.card.remote_code,
+                f"{self.card.name} needs code of its own, which is not run here: serve it",
+            ),
+            (self.route != "transformers" and self.device != "cpu", f"device has no effect with route {self.route}"),
             (self.overlap * 2 > self.max_chars, f"overlap {self.overlap} is more than half of {self.max_chars}"),
             (
                 self.abstain is not None and not self._is_band(self.abstain),
@@ -130,12 +144,17 @@ class Classifier(BaseModel):
                 raise ValueError(message)
         if local:
             try:
-                check_extra()
-                self._find_entry()
-                check_folder(self._folder(), self.card)
+                self._check_local()
             except ConfigError as error:
                 raise ValueError(str(error)) from error
         return self
+
+    def _check_local(self) -> None:
+        """Refuse at once what loading would refuse later."""
+        kind = torch_model if self.route == "transformers" else onnx_model
+        kind.check_extra()
+        self._find_entry()
+        kind.check_folder(self._folder(), self.card)
 
     def _is_band(self, band: tuple[float, float]) -> bool:
         return 0.0 <= band[0] < band[1] <= 1.0
@@ -158,7 +177,7 @@ class Classifier(BaseModel):
             return None
         return find_locked(read_lock(Path(self.lock)), self.card.name, Path(self.lock))
 
-    def open_model(self) -> OnnxModel:
+    def open_model(self) -> OnnxModel | TorchModel:
         """Return the model, loaded once; the lock is checked before.
 
         Raises:
@@ -169,11 +188,14 @@ class Classifier(BaseModel):
             entry = self._find_entry()
             if entry is not None and self.lock is not None:
                 check_locked(folder, entry, side_file(Path(self.lock)) if self.verify == "cached" else None)
-            self._loaded.model = OnnxModel(folder, self.card, self.threads)
+            if self.route == "transformers":
+                self._loaded.model = TorchModel(folder, self.card, self.threads, self.device)
+            else:
+                self._loaded.model = OnnxModel(folder, self.card, self.threads)
         return self._loaded.model
 
     async def __aenter__(self) -> Self:
-        if self.route == "onnx":
+        if self.route in _HERE:
             await asyncio.to_thread(self.open_model)
         return self
 
@@ -190,7 +212,7 @@ class Classifier(BaseModel):
             return unknown(Cause.OVER_LIMIT, detail="max_chunks")
         if not pieces.found:
             return pieces.gap or unknown(Cause.SKIPPED, detail="no_text")
-        if self.route == "onnx":
+        if self.route in _HERE:
             parts = await asyncio.to_thread(self._judge_here, exchange, pieces.found)
         else:
             parts = await self._judge_there(exchange, pieces.found, context)
@@ -202,7 +224,7 @@ class Classifier(BaseModel):
     def _cut(self, text: str) -> Sequence[Place]:
         if not text.strip():
             return ()
-        return (Place(0, len(text)),) if self.route == "onnx" else cut_chunks(len(text), self.max_chars, self.overlap)
+        return (Place(0, len(text)),) if self.route in _HERE else cut_chunks(len(text), self.max_chars, self.overlap)
 
     def _judge_here(self, exchange: Exchange, pieces: Sequence[Piece]) -> list[Part]:
         """Judge in the calling thread, window by window; too many windows are known before the first is run."""
@@ -271,7 +293,7 @@ class Classifier(BaseModel):
             case "predict":
                 body = {"inputs": plain, "raw_scores": False, "truncate": False}
                 return read_predict(self.card, await _call(context, f"{base}/predict", body, headers), len(texts))
-            case "hf" | "onnx":
+            case "hf" | "onnx" | "transformers":
                 return read_predict(self.card, await _call(context, base, {"inputs": plain}, headers), len(texts))
 
     def _prompt_of(self, exchange: Exchange) -> str:

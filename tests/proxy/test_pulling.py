@@ -59,6 +59,17 @@ def test_pulling_twice_changes_nothing_and_a_broken_file_is_fetched_again(hub: F
     assert list(verify(tmp_path / "guards.lock", [])) == []
 
 
+def test_the_published_weights_of_an_encoder_take_the_place_of_its_graph(hub: FakeHub, tmp_path: Path) -> None:
+    fetch(hub, tmp_path)
+    weights = Source("violet", "house/violet", None, remote_code=False, safetensors=True)
+    entry = fetch(hub, tmp_path, weights)
+    found = sorted(file.path for file in entry.files)
+    assert found == ["README.md", "config.json", "model.safetensors", "tokenizer.json"]
+    assert not (tmp_path / "guards/violet/onnx").exists()
+    assert list(verify(tmp_path / "guards.lock", [])) == []
+    assert find_source("harmaug", safetensors=True).graph == ""
+
+
 @pytest.mark.parametrize("licence", [None, "Apache-2.0", "mit", ""])
 def test_the_licence_must_be_accepted_by_its_exact_id(hub: FakeHub, tmp_path: Path, licence: str | None) -> None:
     with pytest.raises(ConfigError, match=r"--accept-licence apache-2\.0"):

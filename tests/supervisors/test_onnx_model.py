@@ -8,7 +8,8 @@ import pytest
 
 from supervisors.encoder import EncoderCard, WrongScores, resolve_encoder
 from supervisors.errors import ConfigError, MissingError
-from supervisors.onnx_model import EXTRA, OnnxModel, Text, check_extra
+from supervisors.onnx_model import EXTRA, OnnxModel, check_extra
+from supervisors.windows import Text
 from tests.supervisors.tiny_onnx import MISSING, write_model
 
 needs_extra = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
