@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -58,6 +59,31 @@ def project() -> dict[str, object]:
     return table
 
 
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def functions_of_the_tests() -> list[Function]:
+    found: list[Function] = []
+    for file in sorted((ROOT / "tests").rglob("*.py")):
+        nodes = ast.walk(ast.parse(file.read_text("utf-8")))
+        found += [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return found
+
+
+def names_called(function: Function) -> set[str]:
+    """Return what a function calls by its last name, and "assert" if it asserts itself."""
+    found: set[str] = set()
+    for node in ast.walk(function):
+        match node:
+            case ast.Assert():
+                found.add("assert")
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+                found.add(name)
+            case _:
+                pass
+    return found
+
+
 def read_lock(name: str) -> dict[str, tuple[str, int]]:
     text = (ROOT / name).read_text("utf-8").replace("\\\n", " ")
     rows = [line for line in text.splitlines() if "==" in line and not line.lstrip().startswith("#")]
@@ -102,6 +128,17 @@ def test_test_files_of_one_folder_mirror_have_unique_names() -> None:
     names = [file.relative_to(ROOT) for file in tracked() if file.name.startswith("test_")]
     assert len(names) == len(set(names))
     assert all(name.parts[0] == "tests" for name in names if name.suffix == ".py")
+
+
+def test_every_test_asserts_something_itself_or_through_a_helper() -> None:
+    calls = [(function.name, names_called(function)) for function in functions_of_the_tests()]
+    helpers = [(name, called) for name, called in calls if not name.startswith("test_")]
+    asserting = {"assert", "raises", "fail", "check_supervisor"}
+    before = 0
+    while len(asserting) > before:
+        before = len(asserting)
+        asserting |= {name for name, called in helpers if called & asserting}
+    assert [name for name, called in calls if name.startswith("test_") and not called & asserting] == []
 
 
 @pytest.mark.parametrize("name", LOCKS)

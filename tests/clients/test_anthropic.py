@@ -25,6 +25,7 @@ from tests.e2e.fake_messages import (
 )
 from tests.e2e.fake_upstream import Answer, FakeUpstream, chat_reply
 from tests.e2e.serving import CANARY, guarded, policy, serving
+from tests.timing import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).with_name("use_anthropic.py")
@@ -43,7 +44,7 @@ async def use(python: Path, url: str, *cases: str) -> Sequence[dict[str, Any]]:
     process = await asyncio.create_subprocess_exec(
         str(python), str(SCRIPT), url, *cases, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         out, err = await process.communicate()
     assert process.returncode == 0, err.decode()
     results: list[dict[str, Any]] = json.loads(out)

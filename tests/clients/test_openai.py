@@ -17,6 +17,7 @@ from supervisors.types import Supervisor
 from tests.e2e.fake_replies import chat_chunks, chat_reply, sse
 from tests.e2e.fake_upstream import Answer, FakeUpstream
 from tests.e2e.serving import CANARY, Serving, chat_body, guarded, policy, serving
+from tests.timing import PATIENCE_S
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow]
 
@@ -32,7 +33,7 @@ async def run(*command: str | Path) -> bytes:
     """Run a command without blocking the proxy's loop."""
     pipe = asyncio.subprocess.PIPE
     child = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         out, err = await child.communicate()
     assert child.returncode == 0, err.decode()
     return out

@@ -34,6 +34,7 @@ if __name__ == "__main__":  # run as a script: the root of the repository is not
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.e2e.fake_replies import chat_chunks, chat_reply, default_reply, sse
+from tests.timing import PATIENCE_S
 
 __all__ = ["Answer", "FakeUpstream", "Framing", "Received", "Script", "chat_chunks", "chat_reply", "sse"]
 
@@ -184,13 +185,13 @@ class FakeUpstream:
         for writer in list(self._writers):
             writer.close()
 
-    async def wait_received(self, count: int = 1, timeout_s: float = 5.0) -> Received:
+    async def wait_received(self, count: int = 1, timeout_s: float = PATIENCE_S) -> Received:
         """Wait until this many requests have arrived and return the last of them."""
         async with asyncio.timeout(timeout_s), self._arrived:
             await self._arrived.wait_for(lambda: len(self.received) >= count)
         return self.received[count - 1]
 
-    async def wait_finished(self, index: int = 0, timeout_s: float = 5.0) -> Received:
+    async def wait_finished(self, index: int = 0, timeout_s: float = PATIENCE_S) -> Received:
         """Wait until a request was answered or its connection was closed by the peer, and return it."""
         received = await self.wait_received(index + 1, timeout_s)
         async with asyncio.timeout(timeout_s):

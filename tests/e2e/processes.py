@@ -15,6 +15,8 @@ from typing import Any
 
 import httpx
 
+from tests.timing import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parents[2]
 Environ = Mapping[str, str]
 
@@ -43,7 +45,7 @@ async def run_python(*args: str | Path, environ: Environ | None = None) -> Finis
     command = [sys.executable, *[str(arg) for arg in args]]
     pipe = asyncio.subprocess.PIPE
     child = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe, env=environment(environ or {}))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         out, err = await child.communicate()
     return Finished(child.returncode or 0, out.decode(), err.decode())
 
@@ -60,7 +62,7 @@ class Served:
         """Send it a signal."""
         self.child.send_signal(number)
 
-    async def wait(self, timeout_s: float = 20) -> int:
+    async def wait(self, timeout_s: float = PATIENCE_S) -> int:
         """Wait for its end and return the exit code."""
         async with asyncio.timeout(timeout_s):
             return await self.child.wait()
@@ -104,11 +106,14 @@ async def serve_process(
             log.append(line.decode())
 
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             url = await _listening(child, log)
-        async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=30) as client, asyncio.TaskGroup() as group:
+        async with (
+            httpx.AsyncClient(base_url=url, trust_env=False, timeout=PATIENCE_S) as client,
+            asyncio.TaskGroup() as group,
+        ):
             group.create_task(read_on())
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_S):
                 while not await _is_ready(client):  # noqa: ASYNC110 - polls as a load balancer would
                     await asyncio.sleep(0.05)
             yield Served(child, client, log)

@@ -7,6 +7,8 @@ import contextlib
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
+from tests.timing import PATIENCE_S
+
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -34,6 +36,6 @@ async def serve_raw(handler: Handler, tls: ssl.SSLContext | None = None) -> Asyn
         server.close()
         for writer, done in list(running.items()):
             writer.transport.abort()
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(PATIENCE_S):
                 await done.wait()
         await server.wait_closed()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from proxy.reload import ConfigSource
 from supervisors.testing import Finds
 from supervisors.types import Supervisor
 from tests.e2e.fake_upstream import FakeUpstream
+from tests.timing import PATIENCE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,25 @@ class Serving:
 
     async def wait_records(self, count: int = 1) -> list[dict[str, Any]]:
         """Return the newest records as soon as there are so many; shadow stages and disconnects end late."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while len(found := await self.records(count)) < count:  # noqa: ASYNC110 - polls as a client would
                 await asyncio.sleep(0.01)
         return found
+
+
+async def hang_up(request: Coroutine[Any, Any, httpx.Response], when: Awaitable[object]) -> None:
+    """Send a request and close its connection, without a reply, once something has happened."""
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(request)
+        await when
+        task.cancel()
+
+
+async def until(happened: Callable[[], bool]) -> None:
+    """Return as soon as something that offers no event has happened."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not happened():  # noqa: ASYNC110 - that is what this function is for
+            await asyncio.sleep(0.01)
 
 
 def chat_body(text: str = "hello", **fields: Any) -> dict[str, Any]:
@@ -103,7 +119,7 @@ async def serving(config: Mapping[str, Any] | Config, source: ConfigSource | Non
     server = uvicorn.Server(options)
     async with asyncio.TaskGroup() as group:
         running = group.create_task(server.serve())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while not server.started and not running.done():  # noqa: ASYNC110 - uvicorn offers no event
                 await asyncio.sleep(0.01)
         if app.gateway.failure is not None:
@@ -111,7 +127,7 @@ async def serving(config: Mapping[str, Any] | Config, source: ConfigSource | Non
         host, port = server.servers[0].sockets[0].getsockname()[:2]
         url = f"http://{host}:{port}"
         try:
-            async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=30) as client:
+            async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=PATIENCE_S) as client:
                 yield Serving(url, client, app)
         finally:
             server.should_exit = True

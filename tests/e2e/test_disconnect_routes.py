@@ -16,7 +16,7 @@ from supervisors.types import Supervisor
 from tests.e2e.fake_upstream import Answer, FakeUpstream, Received
 from tests.e2e.families import FAMILIES, Family, answer_to, families_tree
 from tests.e2e.serving import Serving, policy, serving
-from tests.timing import AT_ONCE_S
+from tests.timing import AT_ONCE_S, PATIENCE_S
 
 LONG = "All is well, and it goes on and on. "
 WINDOW = {"window_chars": 12, "overlap_chars": 20}
@@ -43,14 +43,14 @@ async def leave(proxy: Serving, up: FakeUpstream, cases: Cases, ready: Callable[
     """
     bodies = [(family.route, {**family.body(), "stream": stream}) for family, stream in cases]
     writers = [await post(proxy, route, body) for route, body in bodies]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while not ready():  # noqa: ASYNC110 - the phase is seen at the fake upstream only
             await asyncio.sleep(0.02)
     left = asyncio.get_running_loop().time()
     for writer in writers:
         writer.close()
     for received in up.received:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             await received.finished.wait()
         assert (received.closed_at or left) - left < AT_ONCE_S, received.path
     records = await proxy.wait_records(len(cases))
@@ -132,7 +132,7 @@ async def test_while_a_text_is_moderated(tmp_path: Path) -> None:  # O-10
     rules = policy({"forced": ["words"]})
     async with FakeUpstream() as up, serving(families_tree(up, tmp_path, supervisors=SLOW, policies=rules)) as proxy:
         writer = await post(proxy, "/v1/moderations", {"input": "hello"})
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while proxy.app.gateway.in_flight == 0:  # noqa: ASYNC110 - polls as a client would
                 await asyncio.sleep(0.01)
         writer.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,24 @@ import httpx
 import orjson
 import pytest
 
-from supervisors.testing import Sleeps
-from supervisors.types import Supervisor
+from supervisors.types import Supervisor, Verdict
 from tests.e2e.fake_replies import chat_chunks, sse
 from tests.e2e.fake_upstream import Answer, FakeUpstream
 from tests.e2e.serving import Serving, chat_body, guarded, policy, serving
-from tests.timing import AT_ONCE_S
+from tests.timing import AT_ONCE_S, PATIENCE_S
+
+
+@dataclass(frozen=True, slots=True)
+class Begins:
+    """A supervisor that says when it is asked, and never answers."""
+
+    asked: asyncio.Event
+
+    async def assess(self, exchange: object, context: object, /) -> Verdict:
+        self.asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
 
 OBSERVE = policy(output={"forced": ["words"], "stream": {"mode": "observe"}})
 
@@ -42,11 +55,13 @@ async def closed_after(up: FakeUpstream, left_at: float) -> float:
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_leaving_while_the_input_is_judged(tmp_path: Path, stream: bool) -> None:  # O-10, phase 1
-    slow: Mapping[str, Supervisor] = {"words": Sleeps(20)}
+    asked = asyncio.Event()
+    slow: Mapping[str, Supervisor] = {"words": Begins(asked)}
     rules = policy({"forced": ["words"]})
     async with FakeUpstream() as up, serving(guarded(up, tmp_path, supervisors=slow, policies=rules)) as proxy:
         _, writer = await open_request(proxy, stream)
-        await asyncio.sleep(0.2)
+        async with asyncio.timeout(PATIENCE_S):
+            await asked.wait()
         writer.close()
         record = (await proxy.wait_records())[0]
         assert (record["outcome"], record["client"]["cancelled_phase"]) == ("cancelled", "before_upstream")
@@ -86,7 +101,7 @@ async def test_leaving_in_the_middle_of_a_stream(
             )
         )
         reader, writer = await open_request(proxy, stream=True)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             await reader.readuntil(b"All is well.")
         left = asyncio.get_running_loop().time()
         writer.close()
@@ -109,12 +124,13 @@ async def test_leaving_while_a_whole_reply_arrives(tmp_path: Path) -> None:  # O
 
 
 async def test_leaving_while_the_output_is_judged_cancels_the_supervisor(tmp_path: Path) -> None:  # O-10
-    slow: Mapping[str, Supervisor] = {"words": Sleeps(20)}
+    asked = asyncio.Event()
+    slow: Mapping[str, Supervisor] = {"words": Begins(asked)}
     rules = policy(output={"forced": ["words"]})
     async with FakeUpstream() as up, serving(guarded(up, tmp_path, supervisors=slow, policies=rules)) as proxy:
         _, writer = await open_request(proxy, stream=False)
-        await up.wait_finished(0)
-        await asyncio.sleep(0.1)
+        async with asyncio.timeout(PATIENCE_S):
+            await asked.wait()
         writer.close()
         record = (await proxy.wait_records())[0]
         assert record["outcome"] == "cancelled"
@@ -134,10 +150,12 @@ async def test_a_caller_that_stops_reading_holds_up_the_upstream_and_not_the_mem
             f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
         )
         received = await up.wait_received()
-        await asyncio.sleep(1.0)
-        halted = received.sent
-        await asyncio.sleep(0.5)
-        assert received.sent == halted < len(frames) // 2  # 30 MB do not pile up in the proxy
+        halted = -1
+        async with asyncio.timeout(PATIENCE_S):
+            while halted < received.sent:
+                halted = received.sent
+                await asyncio.sleep(0.5)
+        assert halted < len(frames) // 2  # 30 MB do not pile up in the proxy
         assert (await proxy.chat()).status_code == 200  # others are served meanwhile
         raw.close()
         await up.wait_finished(0)

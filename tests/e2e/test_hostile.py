@@ -19,6 +19,7 @@ from supervisors.testing import Finds
 from supervisors.types import Supervisor
 from tests.e2e.fake_upstream import Answer, FakeUpstream
 from tests.e2e.serving import CANARY, Serving, chat_body, guarded, policy, serving
+from tests.timing import PATIENCE_S
 
 ROUTE = "/v1/chat/completions"
 BAD = orjson.dumps(chat_body(f"a {CANARY}"))
@@ -31,7 +32,7 @@ async def raw_request(proxy: Serving, head: bytes, body: bytes = b"") -> tuple[i
     try:
         writer.write(head + body)
         await writer.drain()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             answer = await (reader.read() if b"connection: close" in head else reader.read(4096))
     finally:
         writer.close()
@@ -129,7 +130,7 @@ async def test_a_body_after_an_upgrade_is_not_the_next_request(tmp_path: Path, p
     async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
         address = httpx.URL(proxy.url)
         reader, writer = await asyncio.open_connection(address.host, address.port)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             writer.write(outer.encode())
             answer = await reader.readuntil(b"}}")
             writer.write(inner)

@@ -15,6 +15,7 @@ import pytest
 from tests.e2e.fake_upstream import Answer, FakeUpstream
 from tests.e2e.families import FAMILIES, Family, families_tree
 from tests.e2e.serving import CANARY, Serving, serving
+from tests.timing import PATIENCE_S
 
 OFF: Sequence[dict[str, Any]] = ({"guardrails": []}, {"metadata": {"disable_global_guardrails": True}})
 JUDGED = (*FAMILIES, Family("embeddings", "/v1/embeddings", "gpt", "/v1/embeddings"))
@@ -141,7 +142,7 @@ async def test_neither_model_nor_request_id_writes_headers(tmp_path: Path) -> No
 
 
 async def test_slow_and_half_sent_requests_hold_nobody_up(tmp_path: Path) -> None:  # slow-loris
-    async with FakeUpstream() as up, serving(families_tree(up, tmp_path, limits={"request_timeout_s": 1.0})) as proxy:
+    async with FakeUpstream() as up, serving(families_tree(up, tmp_path, limits={"request_timeout_s": 2.0})) as proxy:
         address = httpx.URL(proxy.url)
         half: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
         for number in range(60):
@@ -152,7 +153,7 @@ async def test_slow_and_half_sent_requests_hold_nobody_up(tmp_path: Path) -> Non
             half.append((reader, writer))
         up.script(Answer(json={"choices": []}))
         assert (await proxy.chat()).status_code in (200, 502)
-        answers = [await asyncio.wait_for(reader.read(20), 5) for reader, _ in half[1::2]]
+        answers = [await asyncio.wait_for(reader.read(20), PATIENCE_S) for reader, _ in half[1::2]]
         assert {answer[:12] for answer in answers} == {b"HTTP/1.1 408"}
         for _, writer in half:
             writer.close()
@@ -169,7 +170,7 @@ async def test_an_odd_host_changes_nothing(tmp_path: Path, host: str) -> None:  
             reader, writer = await asyncio.open_connection(address.host, address.port)
             head = f"POST {family.route} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n"
             writer.write(f"{head}content-length: {len(raw)}\r\n\r\n".encode() + raw)
-            answer = await asyncio.wait_for(reader.read(), 5)
+            answer = await asyncio.wait_for(reader.read(), PATIENCE_S)
             writer.close()
             assert answer.startswith(b"HTTP/1.1 400"), (family.name, answer)
             assert b"evil" not in answer

@@ -17,6 +17,7 @@ import pytest
 from proxy.cli import main
 from supervisors.transport import HttpClient, HttpRequest, TransportError
 from tests.e2e.fake_upstream import FakeUpstream
+from tests.timing import PATIENCE_S
 
 REQUESTS = int(os.environ.get("GUARDRAIL_KILL_REQUESTS", "1500"))  # noqa: TID251 - a setting of this test alone
 CONFIG = """
@@ -48,7 +49,7 @@ async def start(config: Path) -> tuple[Process, str]:
         sys.executable, "-m", "proxy.cli", "serve", "--config", str(config), stderr=PIPE
     )
     assert process.stderr is not None
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         async for line in process.stderr:
             found = re.search(rb'"port":(\d+)', line)
             if found:

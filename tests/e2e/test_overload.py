@@ -11,6 +11,7 @@ import pytest
 
 from tests.e2e.fake_upstream import Answer, FakeUpstream
 from tests.e2e.serving import Serving, chat_body, guarded, serving
+from tests.timing import PATIENCE_S
 
 ROUTE = "/v1/chat/completions"
 APP = {"authorization": f"Bearer {'a' * 40}"}
@@ -21,7 +22,7 @@ def keyed(**limits: int) -> dict[str, Any]:
 
 
 async def wait_for(proxy: Serving, line: str) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while line not in (await proxy.client.get("/metrics")).text:  # noqa: ASYNC110 - polls as Prometheus would
             await asyncio.sleep(0.01)
 
@@ -81,20 +82,20 @@ async def test_calls_wait_in_a_bounded_queue(tmp_path: Path, where: str, stream:
 async def test_a_dead_server_is_left_alone_for_a_while(tmp_path: Path) -> None:  # G-47
     async with FakeUpstream() as up:
         config = guarded(up, tmp_path)
-        config["upstreams"]["main"] |= {"breaker_failures": 2, "breaker_open_s": 0.5}
+        config["upstreams"]["main"] |= {"breaker_failures": 2, "breaker_open_s": 2.0}
         async with serving(config) as proxy:
             up.script(*[Answer(status=503, json={"error": {"message": "down"}})] * 2)
             assert [(await proxy.chat()).status_code for _ in range(2)] == [503, 503]
             reply = await proxy.chat(stream=True)
             assert (reply.status_code, reply.json()["error"]["code"]) == (502, "upstream_error")
-            assert reply.headers["retry-after"] == "1"
+            assert reply.headers["retry-after"] == "2"
             assert len(up.received) == 2
             ready = await proxy.client.get("/readyz")
             assert (ready.status_code, ready.json()["degraded"]) == (200, ["upstream main"])
             metrics = (await proxy.client.get("/metrics")).text
             assert 'guardrail_breaker_state{dependency="upstream main"} 2.0' in metrics
             assert 'proxy_upstream_errors_total{kind="circuit_open",upstream="main"} 1.0' in metrics
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(PATIENCE_S):
                 while (await proxy.chat()).status_code != 200:  # noqa: ASYNC110 - comes back as a client would
                     await asyncio.sleep(0.05)
             assert (await proxy.client.get("/readyz")).json()["degraded"] == []

@@ -16,6 +16,7 @@ from supervisors.testing import Always, Fails, Sleeps
 from supervisors.types import Cause, Supervisor, unknown
 from tests.e2e.fake_upstream import FakeUpstream
 from tests.e2e.serving import CANARY, guarded, policy, serving
+from tests.timing import PATIENCE_S
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,7 @@ async def test_a_slow_supervisor_times_out_on_the_wall_clock(tmp_path: Path) -> 
     rules = policy({"forced": ["words"], "timeout_s": 0.2})
     config: dict[str, Any] = {"supervisors": {"words": Sleeps(30)}, "policies": rules}
     async with FakeUpstream() as up, serving(guarded(up, tmp_path, **config)) as proxy:
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(PATIENCE_S):
             reply = await proxy.chat()
         assert reply.status_code == 503
         assert reply.json()["error"]["guardrail"]["cause"] == "timeout"

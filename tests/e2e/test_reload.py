@@ -20,6 +20,7 @@ from tests.e2e.fake_replies import chat_chunks, sse
 from tests.e2e.fake_upstream import Answer, FakeUpstream
 from tests.e2e.processes import serve_process
 from tests.e2e.serving import CANARY, Serving, chat_body, content_of, guarded, policy, serving, tree
+from tests.timing import PATIENCE_S
 
 WORDS = {"words": {"use": "rules", "keywords": [CANARY]}}
 
@@ -40,7 +41,7 @@ class Edited:
         return line in (await self.proxy.client.get("/metrics")).text
 
     async def wait_for(self, line: str) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while not await self.metric(line):  # noqa: ASYNC110 - polls as Prometheus would
                 await asyncio.sleep(0.01)
 
@@ -118,7 +119,7 @@ async def test_keys_hosts_and_limits_are_read_again(tmp_path: Path) -> None:
         assert (await client.post("/v1/chat/completions", json=chat_body(), headers=headers)).status_code == 200
         served.path.write_text(written(up, tmp_path, server={"allowed_hosts": ["proxy.example"]}))
         served.proxy.app.gateway.request_reload()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while (await served.proxy.chat()).status_code != 421:  # noqa: ASYNC110 - polls as a client would
                 await asyncio.sleep(0.01)
 
@@ -192,7 +193,7 @@ async def test_an_end_in_the_middle_of_a_reload_is_a_clean_end(tmp_path: Path) -
         (tmp_path / "config.json").write_text(written(up, tmp_path))
         gateway = Gateway(changed, ConfigSource(tmp_path / "config.json", lambda _: changed))
         go_on.set()
-        async with asyncio.timeout(20), gateway.serving():
+        async with asyncio.timeout(PATIENCE_S), gateway.serving():
             begun.clear()
             go_on.clear()
             gateway.request_reload()
@@ -210,7 +211,7 @@ async def test_sighup_reads_the_file_again(tmp_path: Path) -> None:
             for text, said in (("a: [", "rejected"), (written(up, tmp_path, **judged()), "applied")):
                 path.write_text(text)
                 proxy.send(signal.SIGHUP)
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(PATIENCE_S):
                     while not any(f"changed config {said}" in line for line in proxy.log):  # noqa: ASYNC110 - a log
                         await asyncio.sleep(0.02)
             assert (await proxy.client.get("/health")).json()["config_version"] != before

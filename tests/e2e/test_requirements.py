@@ -18,6 +18,7 @@ from tests.e2e.fake_messages import ask
 from tests.e2e.fake_replies import chat_chunks, chat_reply, sse
 from tests.e2e.fake_upstream import Answer, FakeUpstream
 from tests.e2e.serving import CANARY, chat_body, frames_of, guarded, policy, serving, tree
+from tests.timing import PATIENCE_S
 
 WINDOW = {"window_chars": 12, "overlap_chars": 20}
 CALL = {"id": "call_1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
@@ -240,10 +241,10 @@ async def test_a_hung_supervisor_ends_with_its_deadline(tmp_path: Path) -> None:
     slow: Mapping[str, Supervisor] = {"words": Sleeps(30)}
     rules = policy({"forced": ["words"], "timeout_s": 0.5})
     async with FakeUpstream() as up, serving(guarded(up, tmp_path, supervisors=slow, policies=rules)) as proxy:
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(PATIENCE_S):
             assert (await proxy.chat()).status_code == 503
         assert (await proxy.records())[0]["verdicts"][0]["cause"] == "timeout"
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(PATIENCE_S):
             assert (await ask(proxy, stream=True)).json()["error"]["type"] == "overloaded_error"
 
 

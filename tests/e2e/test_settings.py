@@ -20,6 +20,7 @@ from supervisors.types import Cause, Supervisor, unknown, unsafe
 from tests.e2e.fake_replies import chat_chunks, chat_reply, sse
 from tests.e2e.fake_upstream import Answer, FakeUpstream, Received
 from tests.e2e.serving import CANARY, Serving, chat_body, content_of, frames_of, guarded, policy, serving, tree
+from tests.timing import HANGS_S, PATIENCE_S
 
 ROUTE = "/v1/chat/completions"
 WORDS: Mapping[str, Any] = {"words": {"use": "rules", "keywords": [CANARY]}}
@@ -73,7 +74,7 @@ async def test_a_journal_that_takes_no_records(tmp_path: Path, on_failure: str, 
             database.execute("drop table records")
             database.commit()
         replies = [await proxy.chat() for _ in range(2)]
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while replies[-1].status_code != status or on_failure == "continue":
                 await asyncio.sleep(0.05)
                 replies.append(await proxy.chat())
@@ -324,7 +325,10 @@ async def test_scopes_have_actions_of_their_own(tmp_path: Path) -> None:  # G-04
 
 @pytest.mark.parametrize(("exhaustive", "causes"), [(False, [None, "skipped"]), (True, [None, None])])
 async def test_exhaustive_asks_everybody(tmp_path: Path, exhaustive: bool, causes: list[str | None]) -> None:  # G-22
-    parts: Mapping[str, Supervisor] = {"first": Sleeps(0, unsafe("x")), "second": Sleeps(0.2)}
+    parts: Mapping[str, Supervisor] = {
+        "first": Sleeps(0, unsafe("x")),
+        "second": Sleeps(0.05 if exhaustive else HANGS_S),
+    }
     rules = policy({"forced": ["first", "second"], "exhaustive": exhaustive})
     async with FakeUpstream() as up, serving(guarded(up, tmp_path, supervisors=parts, policies=rules)) as proxy:
         assert (await proxy.chat()).status_code == 400

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.timing import PATIENCE_S
+
 
 def _command(runs: Path, name: str, repeats: int) -> list[str]:
     # The sample has duplicates of its own; one text in ten always fails.
@@ -32,7 +34,7 @@ def _kill_after(command: list[str], run: Path, lines: int) -> bool:
     """Start the command, kill it once the journal has grown by so many lines, and say whether it was killed."""
     before = _lines(run)
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     try:
         while process.poll() is None and time.monotonic() < deadline:
             if _lines(run) >= before + lines:

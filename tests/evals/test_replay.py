@@ -14,6 +14,7 @@ from evals.plan import PlannedTrial
 from evals.replay import Counts, Ending, Limits, Runner
 from evals.trials import Finished, outline
 from evals.writer import Writer
+from tests.timing import PATIENCE_S
 
 PLANNED = PlannedTrial(
     *("k", "d", "i", "c", "harmful", None, None, None, None, None),
@@ -183,7 +184,7 @@ async def test_the_second_interruption_cancels(tmp_path: Path) -> None:  # H-118
         return await _ok(trial)
 
     ran = Ran(tmp_path, send, fixed(4), Limits(), 100)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         assert await ran.run(_trials(100)) == "interrupted"
     assert ran.lines == []
 

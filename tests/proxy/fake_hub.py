@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.timing import PATIENCE_S
+
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 FILES = {
     "onnx/model.onnx": b"violet graph",
@@ -107,4 +109,4 @@ def serve_hub(hub: FakeHub) -> Generator[FakeHub]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(5)
+        thread.join(PATIENCE_S)

@@ -3,6 +3,7 @@ import asyncio
 import pytest
 
 from proxy.beside import PATIENCE_S, Attended
+from tests import timing
 
 
 class Left(Exception):
@@ -26,8 +27,8 @@ class Caller:
         raise Left
 
     async def end(self) -> None:
-        """Wait, for a second at most, until nobody looks any more."""
-        async with asyncio.timeout(1):
+        """Wait until nobody looks any more."""
+        async with asyncio.timeout(timing.PATIENCE_S):
             await self.let_go.wait()
 
 
@@ -42,7 +43,9 @@ async def test_a_long_body_is_watched_and_the_watch_ends_with_it() -> None:
     caller = Caller()
     async with Attended(caller.watch, 5.0):
         await caller.watched.wait()
+        assert not caller.let_go.is_set()
     await caller.end()
+    assert caller.let_go.is_set()
 
 
 async def test_a_caller_that_leaves_cancels_the_body() -> None:  # W-07
@@ -107,7 +110,10 @@ async def test_a_cancellation_from_outside_stays_one() -> None:
 
 async def test_a_body_that_ends_as_its_caller_leaves_keeps_its_result() -> None:
     caller = Caller()
+    result = ""
     async with Attended(caller.watch, 5.0):
         await caller.watched.wait()
         caller.gone.set()
+        result = "kept"
     await caller.end()
+    assert result == "kept"  # the caller's leaving came too late to be raised

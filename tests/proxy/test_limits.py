@@ -8,6 +8,7 @@ import pytest
 
 from proxy.limits import Allowance, Places
 from proxy.wire.errors import RequestError
+from tests.timing import PATIENCE_S
 
 
 class Clock:
@@ -61,7 +62,7 @@ async def test_those_beyond_the_queue_are_turned_away_and_the_others_come_in_tur
         order.append(number)
         places.give()
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
         for number in range(2):
             group.create_task(come(number))
             await asyncio.sleep(0)

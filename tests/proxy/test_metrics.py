@@ -15,7 +15,7 @@ from proxy.store.rules import Labels
 from proxy.store.testing import ARCHIVE, VERSION, MemoryJournal, record, varied
 from supervisors.errors import StoreError
 from supervisors.types import Assessment, Cause, Label, Tokens, Verdict, safe, unknown, unsafe
-from tests.timing import assert_cost
+from tests.timing import PATIENCE_S, assert_cost
 
 ROUTE = "/v1/chat/completions"
 
@@ -258,7 +258,7 @@ def test_a_scrape_in_the_middle_of_the_load_is_a_consistent_cut() -> None:  # §
         exchanges = sum([value for name, value in found.items() if name.startswith("guardrail_exchanges_total")])
         verdicts = sum([value for name, value in found.items() if name.startswith("guardrail_verdicts_total")])
         cuts.append((found["guardrail_records_total"], exchanges, verdicts))
-    worker.join(10.0)
+    worker.join(PATIENCE_S)
     assert [cut for cut in cuts if not cut[1] == cut[0] == cut[2] / 10] == []
 
 

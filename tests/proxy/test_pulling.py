@@ -14,6 +14,7 @@ from proxy.pulling import Source, Wish, find_source, pull, remove, verify
 from supervisors.errors import ConfigError, GuardrailError, PullError
 from supervisors.lock import LockedGuard, read_lock
 from tests.proxy.fake_hub import COMMIT, FakeHub, serve_hub
+from tests.timing import PATIENCE_S
 
 SAID: list[str] = []
 SOURCE = Source("violet", "house/violet", None, remote_code=False, graph="onnx/model.onnx")
@@ -157,7 +158,7 @@ def test_two_pulls_at_once_wait_for_each_other(hub: FakeHub, tmp_path: Path) -> 
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(PATIENCE_S)
     assert failed == []
     assert list(verify(tmp_path / "guards.lock", [])) == []
     assert len([path for path in hub.asked if path.endswith("model.onnx")]) == 1

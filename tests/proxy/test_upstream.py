@@ -15,7 +15,7 @@ from proxy.upstream_errors import UpstreamStatusError
 from proxy.upstream_settings import UpstreamSettings
 from supervisors.errors import UpstreamError
 from tests.e2e.fake_upstream import Answer, FakeUpstream, chat_chunks, chat_reply, sse
-from tests.timing import AT_ONCE_S
+from tests.timing import AT_ONCE_S, PATIENCE_S
 
 CHAT = "/chat/completions"
 BODY = b'{"model":"m","messages":[{"role":"user","content":"violet umbrella"}]}'
@@ -196,10 +196,10 @@ async def test_a_stream_that_falls_silent_is_504_and_one_that_keeps_sending_is_n
 ) -> None:
     frames = sse(*chat_chunks("a", "b", "c"))
     up.script(Answer(frames=frames, frame_delay_s=0.06), Answer(frames=frames, hold_at=2))
-    upstream = make(idle_s=0.2, timeout_s=0.25)
-    async with upstream.stream(CHAT, STREAM) as reply:  # 0.36 s in all: idle time counts bytes, not the whole
+    slow = make(idle_s=PATIENCE_S, timeout_s=0.25)
+    async with slow.stream(CHAT, STREAM) as reply:  # 0.36 s in all: idle time counts bytes, not the whole
         assert b"".join([chunk async for chunk in reply.chunks]) == b"".join(frames)
-    assert (await fails(upstream, stream=True)).status == 504
+    assert (await fails(make(idle_s=0.2), stream=True, timeout_s=PATIENCE_S)).status == 504
 
 
 async def test_a_whole_reply_may_be_silent_for_longer_than_a_stream(up: FakeUpstream, make: Make) -> None:
@@ -266,7 +266,7 @@ async def test_a_server_that_is_loading_is_asked_until_it_is_ready(  # LU-22
 async def test_a_server_that_is_loading_past_the_deadline_is_503(up: FakeUpstream, make: Make) -> None:  # LU-22
     loading = {"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}
     up.script(*[Answer(status=503, json=loading)] * 50)
-    error = await fails(make(), timeout_s=0.3)
+    error = await fails(make(), timeout_s=2.0)
     assert (error.status, error.code) == (503, "unavailable_error")
     assert isinstance(error, UpstreamStatusError)
 

@@ -34,6 +34,7 @@ from proxy.store.testing import ARCHIVE, STARTED, VERSION, record, varied
 from proxy.store.writer import WriterSettings
 from proxy.verify import Difference, Request, Verification
 from supervisors.errors import StoreError
+from tests.timing import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 FAST = WriterSettings(delay_s=0.001)
@@ -491,7 +492,7 @@ def serving(body: bytes, status: int = 200) -> Generator[str]:
             yield f"http://127.0.0.1:{server.server_port}/metrics"
         finally:
             server.shutdown()
-            thread.join(5.0)
+            thread.join(PATIENCE_S)
 
 
 async def test_the_command_says_what_it_proved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

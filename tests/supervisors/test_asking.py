@@ -33,7 +33,7 @@ async def test_a_question_without_an_answer_in_time_is_late_and_keeps_the_others
             await asyncio.Event().wait()
         return "answered"
 
-    answers = await ask_each(["quick", "slow"], ask, lambda question: f"{question} is late", seconds=0.05, parallel=2)
+    answers = await ask_each(["quick", "slow"], ask, lambda question: f"{question} is late", seconds=0.5, parallel=2)
     assert answers == ["answered", "slow is late"]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from evals.cli import build_parser, main
+from tests.timing import PATIENCE_S
 
 SMOKE = ["replay", "smoke", "--target", "fake", "--yes", "--quiet"]
 
@@ -162,7 +163,7 @@ def test_the_first_interruption_lets_trials_finish_and_the_run_goes_on_later(tmp
     command = [sys.executable, "-m", "evals.cli", "replay", "smoke", "--yes", *target]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     journal = tmp_path / "a" / "journal.jsonl"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline and not (journal.exists() and '"type":"trial"' in journal.read_text()):
         if process.poll() is not None:
             break

@@ -13,6 +13,7 @@ import pytest
 
 from proxy.cli import main
 from tests.e2e.processes import run_command
+from tests.timing import PATIENCE_S
 
 WORDS = {"use": "rules", "keywords": ["violet umbrella"]}
 GOOD: dict[str, Any] = {
@@ -159,6 +160,6 @@ async def test_a_reader_that_has_read_enough_is_no_failure() -> None:
     command = f"{shlex.quote(sys.executable)} -m proxy.cli schema | head -c 10"
     pipe = asyncio.subprocess.PIPE
     child = await asyncio.create_subprocess_shell(command, stdout=pipe, stderr=pipe)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         out, err = await child.communicate()
     assert (len(out), err) == (10, b"")

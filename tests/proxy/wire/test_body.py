@@ -248,8 +248,10 @@ def test_addresses_and_credentials_are_refused(body: dict[str, Any], param: str)
         {"user": "azure_x"},
     ],
 )
-def test_legitimate_words_pass(body: dict[str, Any]) -> None:  # §2.3
+def test_legitimate_words_pass_where_the_callers_own_words_stand(body: dict[str, Any]) -> None:  # §2.3
     refuse_forbidden(body)
+    with pytest.raises(RequestError):
+        refuse_forbidden({**body, "api_key": "x"})
 
 
 def test_a_long_path_is_cut() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from proxy.wire.errors import RequestError
-from proxy.wire.servers import check_server, refuse_servers
+from proxy.wire.servers import Allowed, check_server, refuse_servers
 
 KNOWN = "https://mcp.example.com/tools"
 ALLOWED = ((KNOWN,),)
@@ -17,12 +17,22 @@ def tool(url: object, **more: Any) -> dict[str, Any]:
     return {"tools": [{"type": "function"}, {"type": "mcp", "server_url": url, **more}]}
 
 
+def is_refused(body: dict[str, Any], allowed: Allowed) -> bool:
+    try:
+        refuse_servers(body, allowed)
+    except RequestError:
+        return True
+    return False
+
+
 @pytest.mark.parametrize(
     "url", [KNOWN, f"{KNOWN}/", f"{KNOWN}/a/b", "https://MCP.example.com:443/tools", f"{KNOWN}/a?x=1"]
 )
 def test_an_allowed_server_may_be_named_with_its_credentials(url: str) -> None:
-    refuse_servers(tool(url, authorization="t", headers={"a": "b"}), ALLOWED)
-    refuse_servers({"mcp_servers": [{"type": "url", "url": url, "authorization_token": "t"}]}, ALLOWED)
+    named = tool(url, authorization="t", headers={"a": "b"})
+    listed = {"mcp_servers": [{"type": "url", "url": url, "authorization_token": "t"}]}
+    assert [is_refused(body, ALLOWED) for body in (named, listed)] == [False, False]
+    assert [is_refused(body, ()) for body in (named, listed)] == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +82,7 @@ def test_servers_of_another_shape_are_refused(servers: object) -> None:
 
 @pytest.mark.parametrize("servers", [None, [], {}])
 def test_no_server_is_no_problem(servers: object) -> None:
-    refuse_servers({"mcp_servers": servers, "tools": [{"type": "mcp", "connector_id": "c"}]}, ())
+    assert not is_refused({"mcp_servers": servers, "tools": [{"type": "mcp", "connector_id": "c"}]}, ())
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,8 @@ from supervisors.transport.addresses import is_forbidden
 )
 def test_ordinary_base_urls_are_accepted(url: str) -> None:
     check_base_url(url)
+    with pytest.raises(ValueError, match="user info"):
+        check_base_url(url.replace("://", "://user:secret@"))
 
 
 @pytest.mark.parametrize(
@@ -75,6 +77,8 @@ def test_base_urls_that_could_lead_elsewhere_are_refused_with_the_reason(url: st
 
 def test_link_local_addresses_can_be_permitted() -> None:
     check_base_url("http://169.254.169.254/v1", allow_link_local=True)
+    with pytest.raises(ValueError, match="link-local"):
+        check_base_url("http://169.254.169.254/v1", allow_link_local=False)
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ import uvloop
 from supervisors.transport import HttpClient, HttpRequest, TransportError, TransportLimits
 from tests.e2e.fake_upstream import Answer, FakeUpstream, chat_chunks, chat_reply, sse
 from tests.e2e.raw_server import serve_raw
-from tests.timing import AT_ONCE_S
+from tests.timing import AT_ONCE_S, PATIENCE_S
 
 
-def post(up: FakeUpstream, body: bytes = b"{}", timeout_s: float | None = 5.0) -> HttpRequest:
+def post(up: FakeUpstream, body: bytes = b"{}", timeout_s: float | None = PATIENCE_S) -> HttpRequest:
     return HttpRequest("POST", f"{up.url}/chat/completions", (("x-tag", "violet"),), body, timeout_s)
 
 
@@ -99,20 +99,20 @@ async def test_a_body_that_drips_past_the_deadline_is_a_timeout(up: FakeUpstream
 
 async def test_a_silent_stream_is_a_timeout_and_a_slow_one_is_not(up: FakeUpstream) -> None:
     up.script(Answer(frames=[b"a"] * 6, frame_delay_s=0.05), Answer(frames=[b"a", b"b"], hold_at=1))
-    async with HttpClient(TransportLimits(read_s=0.2)) as client:
-        async with client.stream(post(up, timeout_s=0.2)) as reply:  # 0.25 s in all, never 0.2 s without a byte
-            assert b"".join([chunk async for chunk in reply]) == b"aaaaaa"
-        async with client.stream(post(up)) as reply:
-            assert await anext(reply) == b"a"
-            with pytest.raises(TransportError) as caught:
-                await anext(reply)
+    patient = HttpClient(TransportLimits(read_s=PATIENCE_S))
+    async with patient as client, client.stream(post(up, timeout_s=0.2)) as reply:  # 0.25 s in all
+        assert b"".join([chunk async for chunk in reply]) == b"aaaaaa"
+    async with HttpClient(TransportLimits(read_s=0.2)) as client, client.stream(post(up)) as reply:
+        assert await anext(reply) == b"a"
+        with pytest.raises(TransportError) as caught:
+            await anext(reply)
     assert caught.value.fault == "timeout"
 
 
 async def test_a_whole_reply_may_be_silent_for_as_long_as_its_own_limit(up: FakeUpstream) -> None:
     up.script(Answer(frames=[b"a", b"b"], delay_s=0.2, frame_delay_s=0.2), Answer(hold_at=-1))
     async with HttpClient(TransportLimits(read_s=0.1)) as client:
-        assert (await client.send(post(up, timeout_s=5.0))).body == b"ab"
+        assert (await client.send(post(up))).body == b"ab"
         assert await fault_of(client, post(up, timeout_s=None)) == "timeout"
 
 
@@ -127,7 +127,7 @@ async def test_an_idle_connection_is_closed_after_a_while() -> None:
     async with serve_raw(answer) as port, HttpClient(TransportLimits(idle_s=0.1)) as client:
         await client.send(HttpRequest("GET", f"http://127.0.0.1:{port}/", timeout_s=5.0))
         assert client.idle_connections == 1
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             await closed.wait()
         assert client.idle_connections == 0
 
@@ -254,7 +254,7 @@ async def test_what_is_shown_of_a_request_holds_neither_headers_nor_body(up: Fak
 
 
 async def check_on_one_loop() -> None:
-    async with FakeUpstream() as up, HttpClient(TransportLimits(max_connections=4, read_s=1.0)) as client:
+    async with FakeUpstream() as up, HttpClient(TransportLimits(max_connections=4, read_s=PATIENCE_S)) as client:
         assert (await client.send(post(up))).status == 200
         up.script(Answer(abort_at=-1), Answer(json={}))
         assert (await client.send(post(up, b"x" * 2**20))).status == 200  # stale, in slices

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from supervisors.transport import HttpClient, HttpRequest, TransportError, TransportLimits
 from tests.e2e.fake_upstream import Answer, FakeUpstream, Framing
 from tests.e2e.raw_server import serve_raw
+from tests.timing import PATIENCE_S
 
 
 def get(up: FakeUpstream, method: str = "GET") -> HttpRequest:
@@ -120,7 +121,7 @@ async def test_bytes_that_answer_no_request_make_a_connection_unusable(client: H
     async with serve_raw(answer) as port:
         assert (await client.send(HttpRequest("GET", f"http://127.0.0.1:{port}/", timeout_s=5.0))).body == b"ok"
         asked.set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             await closed.wait()
         assert client.idle_connections == 0
 
