@@ -12,6 +12,7 @@ from __future__ import annotations
 import binascii
 import html
 import re
+from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ MIN_ESCAPES = 3
 """Escapes of one kind a text has at least before they are decoded; tag characters need no company."""
 
 _STRAY_CHARS = 24
+_SLICE = 65_536
 """Characters of an unreadable word that read as 18 printable bytes are taken for a text hidden in it."""
 
 _PRINTABLE = 0.9
@@ -142,7 +144,10 @@ class _Source:
         """Return the offset in `data` of each byte of `dense`."""
         if self.words.startswith(b"\1" * len(self.dense)):  # one run: a list of its places would be most of the work
             return range(len(self.dense))
-        return tuple(compress(range(len(self.data)), self.words))
+        at = array("I")
+        for start in range(0, len(self.data), _SLICE):  # piece by piece: a long one would hold the interpreter lock
+            at.extend(compress(range(start, start + _SLICE), self.words[start : start + _SLICE]))
+        return at
 
     def __contains__(self, offset: int) -> bool:
         """Say whether there is a letter or digit at an offset."""

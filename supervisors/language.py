@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from importlib import import_module
 from typing import Any, ClassVar, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from supervisors.narrowing import Narrowing, Turns
+from supervisors.offload import Offload
 from supervisors.offsets import Place
 from supervisors.pieces import Piece, cut_pieces
 from supervisors.spoken import Guess, guess_language, known_languages, latin_languages
@@ -89,11 +90,15 @@ class Language(BaseModel):
             raise ValueError(msg)
         return self
 
+    @cached_property
+    def _offload(self) -> Offload:
+        return Offload()
+
     async def assess(self, exchange: Exchange, context: Context, /) -> Verdict:
         """Judge every stretch of the selected texts, and what their encoded runs say."""
         if exchange.chars <= _THREAD_CHARS:
             return self.judge(exchange)
-        return await asyncio.to_thread(self.judge, exchange)
+        return await self._offload.run(exchange.chars, partial(self.judge, exchange))
 
     def judge(self, exchange: Exchange) -> Verdict:
         """Judge in the calling thread; pure."""

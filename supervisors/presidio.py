@@ -6,15 +6,16 @@ the recognisers that fetch the public-suffix list. Our own patterns run in addit
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from importlib import import_module
 from typing import Any, ClassVar, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from supervisors.narrowing import Narrowing, Turns, select
+from supervisors.offload import Offload
 from supervisors.offsets import Place
 from supervisors.pieces import cut_pieces
 from supervisors.pii import pii_patterns
@@ -93,9 +94,13 @@ class Presidio(BaseModel):
         self._loaded.engine = engine
         return self
 
+    @cached_property
+    def _offload(self) -> Offload:
+        return Offload()
+
     async def assess(self, exchange: Exchange, context: Context, /) -> Verdict:
         """Judge the selected texts and what their encoded runs say, in a thread."""
-        return await asyncio.to_thread(self.judge, exchange)
+        return await self._offload.run(exchange.chars, partial(self.judge, exchange))
 
     def judge(self, exchange: Exchange) -> Verdict:
         """Judge in the calling thread."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import ClassVar, Literal, Self, cast
 
@@ -12,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from supervisors.injection import injection_patterns
 from supervisors.keywords import prepare_keywords
+from supervisors.offload import Offload
 from supervisors.patterns import Pattern, compile_regex
 from supervisors.pii import pii_patterns
 from supervisors.scan import Finding, Matcher, Scan, build_matcher, scan_segments
@@ -175,6 +175,10 @@ class Rules(BaseModel):
         return build_matcher(keywords, self.category, [*patterns, *presets.values()], self.variants)
 
     @cached_property
+    def _offload(self) -> Offload:
+        return Offload()
+
+    @cached_property
     def _all_scopes(self) -> bool:
         return set(self.scopes) == set(SCOPES)
 
@@ -195,10 +199,9 @@ class Rules(BaseModel):
         growing = exchange.stage == "output" and not exchange.complete
         chars = sum([len(s.text) * (1 if s.text.isascii() else _NOT_ASCII_FACTOR) for s in segments])
         if chars > _THREAD_CHARS or chars * self.matcher.steps > _THREAD_STEPS:
-            scan = await asyncio.to_thread(scan_segments, segments, self.matcher, growing=growing, ended=exchange.ended)
-        else:
-            scan = scan_segments(segments, self.matcher, growing=growing, ended=exchange.ended)
-        return _judge(scan)
+            search = partial(scan_segments, segments, self.matcher, growing=growing, ended=exchange.ended)
+            return _judge(await self._offload.run(chars, search))
+        return _judge(scan_segments(segments, self.matcher, growing=growing, ended=exchange.ended))
 
     def _select(self, exchange: Exchange) -> Sequence[Segment]:
         segments = exchange.judged

@@ -5,10 +5,10 @@ It is a topical detector: texts about harmful subjects score high whatever the i
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -21,6 +21,7 @@ from supervisors.embedded.model import HeadName, Weights, calibrate_score, score
 from supervisors.embedded.shipped import shipped_weights
 from supervisors.embedded.views import has_unreadable, iterate_views, split_sentences
 from supervisors.errors import ConfigError
+from supervisors.offload import Offload
 from supervisors.types import Capability, Cause, Context, Exchange, Scope, Stage, Verdict, safe, unknown, unsafe
 from supervisors.variants import Usage
 
@@ -102,6 +103,10 @@ class EmbeddedGuard(BaseModel):
         self._shifts = {head: self._find_shift(head) for head in self.heads}
         return self
 
+    @cached_property
+    def _offload(self) -> Offload:
+        return Offload()
+
     def _find_doubts(self) -> dict[HeadName, float]:
         """Return the logits above which a head abstains."""
         if self.abstain is None:
@@ -147,7 +152,7 @@ class EmbeddedGuard(BaseModel):
             return unknown(Cause.UNSUPPORTED, detail="prompt_only")
         if exchange.chars <= LOOP_CHARS:
             return self.judge(exchange)
-        return await asyncio.to_thread(self.judge, exchange)
+        return await self._offload.run(exchange.chars, partial(self.judge, exchange))
 
     def judge(self, exchange: Exchange) -> Verdict:
         """Judge in the calling thread; pure."""
