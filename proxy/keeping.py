@@ -45,10 +45,10 @@ class Keeper:
         )
 
     def _without_keys(self, judged: JudgedBy) -> JudgedBy:
-        """Return a verdict whose spans show no keys that somebody chose, unless the text itself is kept."""
+        """Return a verdict whose spans show no keys that somebody chose: a path is never redacted."""
         mode = self.input if judged.stage == "input" else self.output
         found = judged.assessment
-        if mode == "full" or not (found.verdict.spans or found.verdict.members):
+        if not (found.verdict.spans or found.verdict.members):
             return judged
         return replace(judged, assessment=self._hide(found, mode))
 

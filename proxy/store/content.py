@@ -75,11 +75,10 @@ def hide_keys(path: str, mode: ContentMode, secret: bytes) -> str:
 
     Args:
         path: pointer of a segment or span.
-        mode: of its direction: ``full`` keeps the path, ``hashed`` a digest of the key, ``off`` that there is one.
+        mode: of its direction: ``off`` keeps that there is such a key, the others a digest of it. A path is never
+            redacted; under ``full`` the name stands, after redaction, as the text of a segment of its own.
         secret: key of the digests.
     """
-    if mode == "full":
-        return path
     steps = [step if step in "/#" or _is_documented(step) else None for step in _STEP.split(path)]
     if None not in steps:
         return path

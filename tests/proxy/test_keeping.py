@@ -60,7 +60,7 @@ ODD_REPLIES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("mode", ["off", "hashed"])
+@pytest.mark.parametrize("mode", ["off", "hashed", "full"])
 @pytest.mark.parametrize("action", ["log", "block"])
 async def test_no_name_that_somebody_chose_is_kept_in_the_clear(tmp_path: Path, mode: str, action: str) -> None:
     stage = {"forced": ["words"], "on_unsafe": action}
