@@ -111,6 +111,20 @@ async def test_leaving_in_the_middle_of_a_stream(
         assert record["client"]["terminator"] == "none"
 
 
+async def test_closing_the_sending_side_is_leaving(tmp_path: Path) -> None:  # O-10: nobody can tell the two apart
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        up.script(Answer(hold_at=-1))
+        reader, writer = await open_request(proxy, stream=False)
+        await up.wait_received()
+        left = asyncio.get_running_loop().time()
+        writer.write_eof()
+        assert await closed_after(up, left) < AT_ONCE_S
+        async with asyncio.timeout(PATIENCE_S):
+            assert await reader.read() == b""
+        writer.close()
+        assert (await proxy.wait_records())[0]["outcome"] == "cancelled"
+
+
 async def test_leaving_while_a_whole_reply_arrives(tmp_path: Path) -> None:  # O-10
     async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
         up.script(Answer(frames=[b'{"a":', b"1}"], headers={"content-type": "application/json"}, hold_at=1))
