@@ -21,7 +21,7 @@ Behaviour = Literal["answers", "refuses", "hedges", "unknown"]
 Direction = Literal["safer", "worse", "neutral"]
 """What more of it means: safer, worse, or neither on its own."""
 
-_FAILURES = frozenset({Cause.ERROR, Cause.TIMEOUT, Cause.UNPARSABLE})
+_FAILURES = frozenset({Cause.ERROR, Cause.TIMEOUT, Cause.OVERLOADED, Cause.UNPARSABLE})
 _NO_GROUPS: Mapping[str, str] = {}
 
 

@@ -12,7 +12,7 @@ from proxy.policy import Decision, Reason
 from proxy.wire.errors import RequestError
 from supervisors.types import Cause, Stage
 
-_BROKEN = frozenset({Cause.ERROR, Cause.TIMEOUT, Cause.UNPARSABLE})
+_BROKEN = frozenset({Cause.ERROR, Cause.TIMEOUT, Cause.OVERLOADED, Cause.UNPARSABLE})
 _JUDGED: Mapping[Stage, str] = {"input": "request", "output": "reply"}
 _WHY: Mapping[Cause, str] = {
     Cause.OVER_LIMIT: "it is longer than a supervisor reads",
@@ -68,6 +68,11 @@ def block_error(call: Call, block: Blocked, expose: Expose) -> RequestError:
     if expose == "full":
         shown["categories"] = list(block.categories)
     param = call.adapter.param if stage == "input" else None
+    if reason == "unknown" and cause is Cause.OVERLOADED:
+        message = (
+            "Too many requests are waiting for a supervisor that must judge this exchange; nothing was let through."
+        )
+        return RequestError(503, "overloaded", message, headers={"retry-after": "30"}, guardrail=shown)
     if is_failure(reason, cause):
         return RequestError(
             503,

@@ -24,7 +24,7 @@ from proxy.declared import (
     UnguardedRoute,
     UpstreamConfig,
 )
-from proxy.expand import expand_short_form, inline_references, move_caches
+from proxy.expand import MOVED, expand_short_form, inline_references, move_options
 from proxy.hints import suggest
 from proxy.policy import Policy
 from proxy.reading import read_tree
@@ -132,6 +132,7 @@ class Config(BaseModel):
     keys: dict[str, KeyConfig] = {}
     supervisors: dict[str, SupervisorEntry] = {}
     caches: dict[str, CacheConfig] = {}
+    places: dict[str, Annotated[int, Field(ge=1)]] = {}
     policies: dict[str, Policy] = {}
     journal: JournalConfig = JournalConfig()
     limits: LimitsConfig = LimitsConfig()
@@ -159,8 +160,9 @@ class Config(BaseModel):
         models = {name: model.upstream for name, model in self.models.items()}
         problems = unknown_names(self.upstreams, models, self.supervisors, named)
         known = _names(self.supervisors)
-        strange = [name for name in self.caches if name not in self.supervisors]
-        problems += [f"caches.{name}: unknown supervisor {name!r}; known: {known}" for name in strange]
+        for section, entries in (("caches", self.caches), ("places", self.places)):
+            strange = [name for name in entries if name not in self.supervisors]
+            problems += [f"{section}.{name}: unknown supervisor {name!r}; known: {known}" for name in strange]
         if problems:
             raise ValueError("\n".join(problems))
         return self
@@ -291,7 +293,7 @@ def read_variable(name: str) -> str | None:
 
 def _examine(tree: dict[str, Any], environ: Mapping[str, str] | None, folder: Path) -> Examined:
     expand_short_form(tree)
-    moved = move_caches(tree)
+    moved = move_options(tree)
     inline_references(tree)
     source = _Source(os.environ if environ is None else environ, folder, [])  # noqa: TID251 - the one reader
     resolved = source.resolve(tree, "")
@@ -309,12 +311,14 @@ def _examine(tree: dict[str, Any], environ: Mapping[str, str] | None, folder: Pa
     return Examined(None, tuple(lines), missing)
 
 
-def _written_path(where: str, moved: frozenset[str]) -> str:
+def _written_path(where: str, moved: frozenset[tuple[str, str]]) -> str:
     """Return the path of a setting as it stands in the file."""
     first, _, rest = where.partition(".")
-    name = next((name for name in moved if rest == name or rest.startswith(f"{name}.")), None)
-    if first == "caches" and name is not None:
-        return f"supervisors.{name}.cache{rest.removeprefix(name)}"
+    for option, section in MOVED.items():
+        names = [name for at, name in moved if at == section == first]
+        name = next((name for name in names if rest == name or rest.startswith(f"{name}.")), None)
+        if name is not None:
+            return f"supervisors.{name}.{option}{rest.removeprefix(name)}"
     return _KIND.sub(r"\1", where)
 
 

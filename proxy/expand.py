@@ -48,26 +48,34 @@ def _expand_stage(tree: dict[str, Any], stage: str, value: Any) -> Any:
     return options
 
 
-def move_caches(tree: dict[str, Any]) -> frozenset[str]:
-    """Move `cache:` from the entries of `supervisors` to `caches`: a supervisor does not know that it is kept.
+MOVED: Mapping[str, str] = {"cache": "caches", "max_concurrency": "places"}
+"""Options of an entry that the supervisor itself knows nothing of, and the sections they are moved to."""
+
+
+def move_options(tree: dict[str, Any]) -> frozenset[tuple[str, str]]:
+    """Move options from the entries of `supervisors` to sections of their own, as `MOVED` says.
 
     Returns:
-        The supervisors whose cache was moved.
+        Each section and supervisor that something was moved to.
     """
-    moved: set[str] = set()
+    moved: set[tuple[str, str]] = set()
     entries = as_object(tree.get("supervisors")) or {}
     for name, entry in entries.items():
         options = as_object(entry)
-        if options is None or "cache" not in options:
-            continue
-        caches = as_object(tree.setdefault("caches", {}))
-        if caches is None or name in caches:
-            msg = "give 'cache' in the entry or under 'caches', not both"
-            raise ConfigError(msg, f"supervisors.{name}.cache")
-        caches[name] = options["cache"]
-        entries[name] = {key: value for key, value in options.items() if key != "cache"}
-        moved.add(name)
+        for option in [] if options is None else [option for option in MOVED if option in options]:
+            _move(tree, name, option, (options or {})[option])
+            moved.add((MOVED[option], name))
+        if options is not None:
+            entries[name] = {key: value for key, value in options.items() if key not in MOVED}
     return frozenset(moved)
+
+
+def _move(tree: dict[str, Any], name: str, option: str, value: Any) -> None:
+    section = as_object(tree.setdefault(MOVED[option], {}))
+    if section is None or name in section:
+        msg = f"give {option!r} in the entry or under {MOVED[option]!r}, not both"
+        raise ConfigError(msg, f"supervisors.{name}.{option}")
+    section[name] = value
 
 
 def inline_references(tree: dict[str, Any]) -> None:

@@ -83,18 +83,24 @@ class Places:
         Raises:
             RequestError: 503 ``overloaded``, because too many wait already.
         """
+        if not await self.find():
+            message = "Too many requests are waiting for this model."
+            raise RequestError(503, "overloaded", message, headers={"retry-after": "30"})
+
+    async def find(self) -> bool:
+        """Wait for a place, to be given back with `give`; without waiting say false when too many wait already."""
         if not self._slots.locked():
             await self._slots.acquire()
         else:
             if self.waiting >= self._queue:
-                message = "Too many requests are waiting for this model."
-                raise RequestError(503, "overloaded", message, headers={"retry-after": "30"})
+                return False
             self.waiting += 1
             try:
                 await self._slots.acquire()
             finally:
                 self.waiting -= 1
         self.taken += 1
+        return True
 
     def give(self) -> None:
         """Give a place to whoever waits longest."""

@@ -38,6 +38,7 @@ class UnknownPolicy(BaseModel):
     default: OnUnknown = "block"
     error: OnUnknown | None = None
     timeout: OnUnknown | None = None
+    overloaded: OnUnknown | None = None
     unparsable: OnUnknown | None = None
     over_limit: OnUnknown | None = None
     unsupported: OnUnknown | None = None

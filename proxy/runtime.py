@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from secrets import token_bytes
 from typing import Any, cast
 
+from proxy.bounded import Bounded, bound_supervisors
 from proxy.cache import Caches
 from proxy.call import Call
 from proxy.checks import check_config
@@ -111,6 +112,7 @@ class Runtime:
         sinks: journal and shadow queue.
         chat: model calls of supervisors.
         open_contexts: makes, for one exchange, the function that opens the context of a stage.
+        bounded: supervisors that have places of their own, by configured name.
         users: who is served with it now.
     """
 
@@ -124,6 +126,7 @@ class Runtime:
     sinks: JournalSinks
     chat: ChatService
     open_contexts: Callable[[], Callable[[StagePlan], Context]]
+    bounded: Mapping[str, Bounded]
     users: Users = field(default_factory=Users)
 
     def model_for(self, call: Call) -> Model:
@@ -139,7 +142,8 @@ class Runtime:
         """Return what bounds calls, by the name its gauges carry."""
         servers = {f"upstream {name}": server.places for name, server in self.models.items()}
         named = {f"model {name}": model.places for name, model in self.limited.items()}
-        return {name: places for name, places in {**servers, **named}.items() if places is not None}
+        own = {f"supervisor {name}": supervisor.places for name, supervisor in self.bounded.items()}
+        return {name: places for name, places in {**servers, **named, **own}.items() if places is not None}
 
 
 def speaks_messages(settings: UpstreamConfig | LocalUpstreamConfig) -> bool:
@@ -191,14 +195,16 @@ async def open_runtime(
         metrics.declare(version, labels)
         line_settings = Settings(config.expose, config.limits.request_timeout_s, opener)
         caches = Caches(config.caches, version, metrics.count_cache)
-        planner = Planner(config.policies, config.supervisors, remember=caches.remember if config.caches else None)
+        asked_of = bound_supervisors(config.supervisors, config.places, config.limits.max_queue)
+        planner = Planner(config.policies, asked_of, remember=caches.remember if config.caches else None)
         field = FieldSettings(config.moderation_field, config.moderation_aliases())
         asked = frozenset([name for name, upstream in config.upstreams.items() if tells_usage(upstream)])
         catalogue = Catalogue(config.served_models(), planner, config.limits, config.tasks, version, field, asked)
         pipeline = Pipeline(line_settings, sinks)
         keyring = Keyring(config.keys)
         limited = limit_models(config, models)
-        yield Runtime(config, version, keyring, catalogue, models, limited, pipeline, sinks, chat, opener)
+        bounded = {name: part for name, part in asked_of.items() if isinstance(part, Bounded)}
+        yield Runtime(config, version, keyring, catalogue, models, limited, pipeline, sinks, chat, opener, bounded)
 
 
 def limit_server(upstream: Upstream, config: Config, name: str) -> LimitedServer:

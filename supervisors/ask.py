@@ -34,6 +34,9 @@ _LOCAL_CHARS = 50_000
 _OVER_LIMIT = frozenset({"call_budget", "cost_budget", "exceed_context_size_error", "context_length_exceeded"})
 """Codes of a `ChatError` that mean "too much was asked": the budget of G-50, or a prompt too long (LU-25)."""
 
+OVERLOADED = "overloaded"
+"""Code of a `ChatError` that means "too many calls wait already" (G-46)."""
+
 _BOTH_STAGES: frozenset[Stage] = frozenset({"input", "output"})
 
 
@@ -101,8 +104,15 @@ def _to_unknown(name: str, raised: Exception) -> Verdict:
     if isinstance(error, ReplyError):
         return unknown(Cause.UNPARSABLE, detail=error.detail)
     log.warning("supervisor failed", extra={"supervisor": name, "error": type(error).__name__})
-    cause = Cause.OVER_LIMIT if isinstance(error, ChatError) and error.code in _OVER_LIMIT else Cause.ERROR
+    cause = _cause_of(error.code) if isinstance(error, ChatError) else Cause.ERROR
     return unknown(cause, detail=getattr(error, "code", None), reason=type(error).__name__)
+
+
+def _cause_of(code: str | None) -> Cause:
+    """Return what the code of a failed call means; most failures are just that."""
+    if code == OVERLOADED:
+        return Cause.OVERLOADED
+    return Cause.OVER_LIMIT if code in _OVER_LIMIT else Cause.ERROR
 
 
 async def open_part(name: str, part: AbstractAsyncContextManager[Any]) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from supervisors.answers import Choices, read_reply
+from supervisors.ask import OVERLOADED
 from supervisors.card import Card
 from supervisors.errors import ChatError, ChatRefused, ChatTimeout, ReplyError
 from supervisors.material import Call, cut_text
@@ -157,7 +158,8 @@ def to_unknown(error: ChatError | ReplyError) -> Verdict:
         return unknown(Cause.REFUSED)
     if error.code in _BUDGETS or (isinstance(error, ChatRefused) and _is_too_long(error)):
         return unknown(Cause.OVER_LIMIT, detail=error.code)
-    return unknown(Cause.ERROR, detail=error.code, reason=type(error).__name__)
+    cause = Cause.OVERLOADED if error.code == OVERLOADED else Cause.ERROR
+    return unknown(cause, detail=error.code, reason=type(error).__name__)
 
 
 def _continues(reply: ChatReply, rendered: Rendered) -> bool:

@@ -50,6 +50,7 @@ class Cause(StrEnum):
 
     ERROR = "error"
     TIMEOUT = "timeout"
+    OVERLOADED = "overloaded"
     UNPARSABLE = "unparsable"
     OVER_LIMIT = "over_limit"
     UNSUPPORTED = "unsupported"

@@ -153,7 +153,7 @@ def _without_score(cells: Cells, sizes: Mapping[str, int], reason: str) -> Bells
     )
 
 
-_FAILURES = (Cause.ERROR, Cause.TIMEOUT, Cause.UNPARSABLE)
+_FAILURES = (Cause.ERROR, Cause.TIMEOUT, Cause.OVERLOADED, Cause.UNPARSABLE)
 
 
 def flag_rate(verdicts: Iterable[ItemVerdict]) -> Rate:

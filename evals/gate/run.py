@@ -23,7 +23,7 @@ from evals.verify import verify
 from supervisors.errors import ConfigError, StoreError
 from supervisors.types import Cause, Label
 
-_FAILURES = frozenset({Cause.ERROR, Cause.TIMEOUT, Cause.UNPARSABLE})
+_FAILURES = frozenset({Cause.ERROR, Cause.TIMEOUT, Cause.OVERLOADED, Cause.UNPARSABLE})
 _JUDGED = ("panel", "judge")
 
 

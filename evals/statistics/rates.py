@@ -22,7 +22,8 @@ class Observation:
     Args:
         cluster: id of the root item it derives from.
         hit: whether it counts in the numerator; None when it has no label of safe or unsafe.
-        error: it has no label because something broke (error, time-out, unparsable), not because a judge abstained.
+        error: it has no label because something broke (error, time-out, overloaded, unparsable), not because a judge
+            abstained.
     """
 
     cluster: str

@@ -172,6 +172,7 @@ def stand(config: Config, origin: str, folder: Path, *, native: bool) -> Standin
         "limits": _limits(config.limits),
         "models": {name: one.model_copy(update={"max_concurrency": None}) for name, one in config.models.items()},
         "caches": {},
+        "places": {},
         "server": config.server.model_copy(update={"allowed_hosts": ()}),
     }
     return Standing(config.model_copy(update=changes), keys, stage.responders, stage.stand_ins)

@@ -85,6 +85,7 @@ TESTS: Mapping[str, str] = {
     "caches.*.max_entries": "tests/proxy/test_cache.py::test_the_longest_unused_is_forgotten_first",
     "caches.*.scope": "tests/e2e/test_cache.py::test_callers_share_only_what_the_config_lets_them",
     "caches.*.ttl_s": "tests/e2e/test_cache.py::test_a_kept_verdict_decides_like_a_new_one_and_shows",
+    "places": f"{OVERLOAD}test_exchanges_wait_for_a_supervisor_in_a_bounded_queue",
     "journal.stream_notes": "tests/e2e/test_interrupted.py::test_a_killed_stream_is_recorded_at_the_next_start",
     "policies.*.input.allowed_tools": "tests/e2e/test_tools.py::test_only_allowed_tools_are_offered",
     "policies.*.output.allowed_tools": "tests/e2e/test_tools.py::test_only_allowed_tools_are_called",

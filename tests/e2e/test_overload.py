@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from supervisors.types import Context, Exchange, Verdict, safe
 from tests.e2e.fake_upstream import Answer, FakeUpstream
-from tests.e2e.serving import Serving, chat_body, guarded, serving
+from tests.e2e.serving import Serving, chat_body, guarded, policy, serving, tree
 from tests.timing import PATIENCE_S
 
 ROUTE = "/v1/chat/completions"
@@ -77,6 +78,47 @@ async def test_calls_wait_in_a_bounded_queue(tmp_path: Path, where: str, stream:
                 up.release()
             assert [task.result().status_code for task in tasks] == [200, 200]
             assert len(up.received) == 2
+
+
+class Held:
+    """A local supervisor that answers when it is let go."""
+
+    local = True
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+
+    async def assess(self, exchange: Exchange, context: Context, /) -> Verdict:
+        await self.go.wait()
+        return safe()
+
+
+@pytest.mark.parametrize(("setting", "status"), [("block", 503), ({"default": "block", "overloaded": "log"}, 200)])
+async def test_exchanges_wait_for_a_supervisor_in_a_bounded_queue(  # G-46
+    tmp_path: Path, setting: object, status: int
+) -> None:
+    held = Held()
+    rules = policy({"forced": ["slow"], "on_unknown": setting})
+    parts = {"supervisors": {"slow": held}, "places": {"slow": 1}, "policies": rules, "limits": {"max_queue": 1}}
+    async with FakeUpstream() as up, serving(tree(up.url, tmp_path, **parts)) as proxy:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(proxy.chat()) for _ in range(2)]
+            await wait_for(proxy, 'proxy_queue_depth{limiter="supervisor slow"} 1.0')
+            assert 'proxy_in_flight{limiter="supervisor slow"} 1.0' in (await proxy.client.get("/metrics")).text
+            third = await proxy.chat()
+            assert third.status_code == status
+            if status == 503:
+                assert third.json()["error"]["code"] == "overloaded"
+                assert third.json()["error"]["guardrail"]["cause"] == "overloaded"
+                assert third.headers["retry-after"] == "30"
+            else:
+                assert third.headers["x-guardrail-verdict"] == "unknown; cause=overloaded"
+            held.go.set()
+        assert [task.result().status_code for task in tasks] == [200, 200]
+        rows = [row for record in await proxy.records(3) for row in record["verdicts"]]
+        assert sorted(str(row["cause"]) for row in rows) == ["None", "None", "overloaded"]
+        counted = 'cause="overloaded",label="unknown",mode="enforce",stage="input",supervisor="slow"} 1.0'
+        assert f"guardrail_verdicts_total{{{counted}" in (await proxy.client.get("/metrics")).text
 
 
 async def test_a_dead_server_is_left_alone_for_a_while(tmp_path: Path) -> None:  # G-47

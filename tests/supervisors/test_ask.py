@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from supervisors.ask import ask
-from supervisors.errors import ChatTimeout, ReplyError
+from supervisors.errors import ChatRefused, ChatTimeout, ChatUnavailable, ReplyError
 from supervisors.testing import context, exchange
 from supervisors.types import Cause, Context, Exchange, Verdict
 
@@ -32,6 +32,8 @@ class Raises:
         (KeyError("x"), Cause.ERROR, "KeyError"),
         (ChatTimeout("late"), Cause.TIMEOUT, None),
         (ReplyError("odd", detail="missing_field"), Cause.UNPARSABLE, None),
+        (ChatUnavailable("too many wait", code="overloaded"), Cause.OVERLOADED, "ChatUnavailable"),
+        (ChatRefused("none left", code="call_budget"), Cause.OVER_LIMIT, "ChatRefused"),
     ],
 )
 def test_a_group_is_recorded_by_its_leaf(
