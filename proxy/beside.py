@@ -9,8 +9,10 @@ from typing import Any, Final, cast
 
 from supervisors.errors import first_leaf
 
-PATIENCE_S: Final = 0.1
-"""How long a body runs before anybody looks whether its caller is still there; O-10 allows half a second."""
+LOOK_S: Final = 0.1
+"""Time between two looks at everything under way."""
+PATIENCE_S: Final = 0.05
+"""How old a body is before anybody watches whether its caller is still there; O-10 allows half a second."""
 
 
 @asynccontextmanager
@@ -30,37 +32,81 @@ async def beside(*background: Coroutine[Any, Any, None]) -> AsyncGenerator[None]
         raise first_leaf(errors) from None
 
 
-class Attended:
-    """Run the body for at most so many seconds, and only while its caller waits.
+class Attendance:
+    """Everything under way: each for at most so many seconds, and only while its caller waits.
 
-    A short body costs one timer, where a task and a time-out of its own would cost more than all supervisors together:
-    `watch` is started when the body has run for `PATIENCE_S`, and cancelled when it ends. What `watch` raises cancels
-    the body and comes out in its place; so does TimeoutError at the deadline.
+    One timer looks after all of them, where a task and a time-out of its own would cost a short request more than all
+    its supervisors together.
 
     Args:
-        watch: waits until the caller leaves, then raises.
-        timeout_s: seconds until the deadline.
+        timeout_s: seconds until the deadline of each.
     """
 
-    __slots__ = ("_cancelling", "_cause", "_loop", "_task", "_timeout_s", "_timer", "_watch", "_watcher")
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._running: set[Attended] = set()
+        self._timer: asyncio.TimerHandle | None = None
 
-    def __init__(self, watch: Callable[[], Coroutine[Any, Any, None]], timeout_s: float) -> None:
+    def attend(self, watch: Callable[[], Coroutine[Any, Any, None]]) -> Attended:
+        """Return the context in which a body is looked after.
+
+        Args:
+            watch: waits until the caller leaves, then raises; started when the body has run for `PATIENCE_S`, and
+                cancelled when it ends.
+        """
+        return Attended(self, watch)
+
+    def end_all(self, cause: Callable[[], BaseException]) -> None:
+        """Cancel every body; a fresh cause comes out in the place of each."""
+        for attended in self._running:
+            attended.interrupt(cause())
+
+    def enter(self, attended: Attended, loop: asyncio.AbstractEventLoop) -> None:
+        """Look after one more."""
+        self._running.add(attended)
+        if self._timer is None:
+            self._timer = loop.call_later(min(LOOK_S, self._timeout_s), self._look, loop)
+
+    def leave(self, attended: Attended) -> None:
+        """Look after one less."""
+        self._running.discard(attended)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        if not self._running:
+            return
+        now = loop.time()
+        for attended in tuple(self._running):
+            attended.look(now - attended.since, self._timeout_s)
+        self._timer = loop.call_later(min(LOOK_S, self._timeout_s), self._look, loop)
+
+
+class Attended:
+    """One body under way. What `watch` raises cancels it and comes out in its place; so does TimeoutError at the end.
+
+    Args:
+        attendance: looks after it.
+        watch: as for `Attendance.attend`.
+    """
+
+    __slots__ = ("_attendance", "_cancelling", "_cause", "_loop", "_task", "_watch", "_watcher", "since")
+
+    def __init__(self, attendance: Attendance, watch: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._attendance = attendance
         self._loop = asyncio.get_running_loop()
         self._task = cast("asyncio.Task[Any]", asyncio.current_task())  # None only outside of tasks
         self._cancelling = 0
         self._watch = watch
-        self._timeout_s = timeout_s
-        self._timer: asyncio.TimerHandle | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._cause: BaseException | None = None
+        self.since = self._loop.time()
 
     async def __aenter__(self) -> None:
         self._cancelling = self._task.cancelling()
-        self._timer = self._loop.call_later(min(PATIENCE_S, self._timeout_s), self._look)
+        self._attendance.enter(self, self._loop)
 
     async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._attendance.leave(self)
         watcher, self._watcher = self._watcher, None
         if watcher is not None:
             watcher.cancel()  # not awaited: under load that costs the answer two more turns of the loop
@@ -68,14 +114,13 @@ class Attended:
         if cancelled and self._cause is not None and kind is not None and issubclass(kind, asyncio.CancelledError):
             raise self._cause from None
 
-    def _look(self) -> None:
-        left_s = self._timeout_s - PATIENCE_S
-        if left_s <= 0:
+    def look(self, age_s: float, timeout_s: float) -> None:
+        """Notice the deadline, or start to notice that the caller leaves."""
+        if age_s >= timeout_s:
             self.interrupt(TimeoutError())
-            return
-        self._timer = self._loop.call_later(left_s, self.interrupt, TimeoutError())
-        self._watcher = self._loop.create_task(self._watch())  # cancelled by __aexit__
-        self._watcher.add_done_callback(self._hear)
+        elif age_s >= PATIENCE_S and self._watcher is None:
+            self._watcher = self._loop.create_task(self._watch())  # cancelled by __aexit__
+            self._watcher.add_done_callback(self._hear)
 
     def _hear(self, watcher: asyncio.Task[None]) -> None:
         error = None if watcher.cancelled() else watcher.exception()

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, Literal, cast
+from urllib.parse import unquote
 
+import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
@@ -21,20 +24,85 @@ class EdgeProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Begin to serve one connection."""
         self._joining = JoiningTransport(transport, batch_of(asyncio.get_running_loop()))
+        self._idle_from: float | None = None
+        self._served: Any = vars(self)["app"]  # uvicorn does not say what it is
         super().connection_made(cast("asyncio.Transport", self._joining))
 
     def on_headers_complete(self) -> None:
-        """Begin to serve one request; refuse what another server on the way could read as two."""
-        if self.parser is not None and self.parser.should_upgrade():
+        """Begin to serve one request; refuse what another server on the way could read as two.
+
+        As in uvicorn, but the target of most requests is known, and there is no limit of connections to look at.
+        """
+        parser, url = cast("Any", self.parser), self.url  # there is one while it calls back
+        if parser.should_upgrade():
             self._refuse("Upgrades are not served; leave the Upgrade header out.")
             return
-        if not self.url.startswith(b"/") and self.url != b"*":
+        if not url.startswith(b"/") and url != b"*":
             self._refuse("The request target must be a path.")
             return
-        super().on_headers_complete()
-        cycle = cast("RequestResponseCycle | None", self.cycle)  # none yet, whatever its annotation says
-        if cycle is not None and cycle.scope is self.scope:
-            self.scope["extensions"] = cast("Any", {DIRECT: Direct(cycle, self._joining)})  # ours, not one of ASGI
+        version: str = parser.get_http_version()
+        scope = cast("dict[str, Any]", self.scope)
+        scope["method"] = parser.get_method().decode("ascii")
+        scope["http_version"] = version
+        read = _read_target if len(url) <= _LONGEST_KNOWN else _read_target.__wrapped__
+        scope["path"], scope["raw_path"], scope["query_string"] = read(url)
+        earlier = cast("RequestResponseCycle | None", self.cycle)  # none yet, whatever its annotation says
+        cycle = self.cycle = RequestResponseCycle(
+            scope=self.scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=self.access_log,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=version != "1.0" and parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
+        scope["extensions"] = {DIRECT: Direct(cycle, self._joining)}  # ours, not one of ASGI
+        if earlier is None or earlier.response_complete:
+            self._start_asgi_task(cycle, self._served)
+        else:  # pipelined: served in its turn
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, self._served))
+
+    def on_response_complete(self) -> None:
+        """Serve the next pipelined request, or wait for one.
+
+        As in uvicorn, but one timer serves the whole connection: it looks how long the connection has been idle.
+        """
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            cycle, app = self.pipeline.pop()
+            self._start_asgi_task(cycle, app)
+            return
+        self._idle_from = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self._look)
+
+    def _unset_keepalive_if_required(self) -> None:
+        self._idle_from = None
+
+    def _look(self) -> None:
+        self.timeout_keep_alive_task = None
+        if self._idle_from is None or self.transport.is_closing():
+            return
+        left_s = self._idle_from + self.timeout_keep_alive - self.loop.time()
+        if left_s > 0:
+            self.timeout_keep_alive_task = self.loop.call_later(left_s, self._look)
+        else:
+            self.timeout_keep_alive_handler()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End to serve the connection."""
+        super().connection_lost(exc)
+        if self.timeout_keep_alive_task is not None:
+            self.timeout_keep_alive_task.cancel()
+            self.timeout_keep_alive_task = None
 
     def _refuse(self, message: str) -> None:
         """Answer 400 and close: where a body would begin, nothing may be read as the next request."""
@@ -67,6 +135,18 @@ def server_settings(
         timeout_graceful_shutdown=end_s,
     )
 
+
+@lru_cache(256)
+def _read_target(url: bytes) -> tuple[str, bytes, bytes]:
+    """Return path, raw path and query string, as ASGI wants them."""
+    parsed = httptools.parse_url(url)
+    raw: bytes = parsed.path
+    path = raw.decode("ascii")
+    return unquote(path) if "%" in path else path, raw, parsed.query or b""
+
+
+_LONGEST_KNOWN: Final = 256
+"""Longer request targets are not remembered."""
 
 DIRECT: Final = "guardrail.direct"
 """Name of the ASGI extension."""

@@ -5,10 +5,7 @@ It gets the model, the sinks and the way out as arguments and never sees HTTP se
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-
-from proxy.beside import Attended
+from proxy.beside import Attendance, Attended
 from proxy.call import Call, Progress
 from proxy.line import Line
 from proxy.ports import Answer, ClientGone, Model, Responder, Settings, Sinks
@@ -27,23 +24,15 @@ class Pipeline:
     def __init__(self, settings: Settings, sinks: Sinks) -> None:
         self._settings = settings
         self._sinks = sinks
-        self._running: set[Attended] = set()
+        self._attendance = Attendance(settings.request_timeout_s)
 
     def end_all(self) -> None:
         """End every exchange that still runs, streams with an error frame (O-09)."""
-        for attended in self._running:
-            attended.interrupt(RequestError(503, "shutting_down", "The proxy is shutting down."))
+        self._attendance.end_all(lambda: RequestError(503, "shutting_down", "The proxy is shutting down."))
 
-    @asynccontextmanager
-    async def attend(self, out: Responder) -> AsyncGenerator[None]:
+    def attend(self, out: Responder) -> Attended:
         """Run the body, an exchange that is not on the line, under the same deadline, watch and end as the others."""
-        attended = Attended(out.watch, self._settings.request_timeout_s)
-        self._running.add(attended)
-        try:
-            async with attended:
-                yield
-        finally:
-            self._running.discard(attended)
+        return self._attendance.attend(out.watch)
 
     async def run(self, call: Call, model: Model, out: Responder) -> None:
         """Take one exchange from its parsed body to its record; only a bug and cancellation come out."""
@@ -60,10 +49,8 @@ class Pipeline:
         await line.close(answer)
 
     async def _run(self, line: Line, progress: Progress, model: Model, out: Responder) -> Answer | RequestError | None:
-        attended = Attended(out.watch, self._settings.request_timeout_s)
-        self._running.add(attended)
         try:
-            async with attended:
+            async with self._attendance.attend(out.watch):
                 return await line.run(model)
         except ClientGone:
             progress.cancelled = True
@@ -80,5 +67,3 @@ class Pipeline:
             progress.upstream_error = failed.kind
             progress.filtered = progress.filtered or failed.code == "content_filter"
             return line.tell(failed)
-        finally:
-            self._running.discard(attended)

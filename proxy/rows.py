@@ -5,13 +5,14 @@ Runs in the writer's thread, not on the hot path.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from proxy.policy import Decision
 from proxy.record import ClientEnd, JudgedBy, Record, UpstreamCall, View, is_text_extra
-from supervisors.types import Assessment, Scope, Verdict
+from supervisors.types import Assessment, Scope, Stage, Verdict
 
 RECORD: Final[Mapping[str, Any]] = {
     "task": None,
@@ -75,7 +76,7 @@ def to_row(record: Record) -> dict[str, Any]:
         "schema": 1,
         "id": record.id,
         "request_id": record.request_id,
-        "time": datetime.fromtimestamp(record.started, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+        "time": _timestamp(record.started),
         "seconds": round(record.seconds, 6),
         "kind": record.kind,
         "route": record.route,
@@ -84,20 +85,41 @@ def to_row(record: Record) -> dict[str, Any]:
         "model_served": record.model_served,
         "upstream": record.upstream,
         "policy": {"names": record.policies, "version": record.version},
-        "prescribed": {
-            "input": [name for name, stage in record.prescribed if stage == "input"],
-            "output": [name for name, stage in record.prescribed if stage == "output"],
-        },
+        "prescribed": _by_stage(record.prescribed),
         "outcome": record.outcome,
         "view": _view_row(record.view),
-        "verdicts": [row for judged in record.verdicts for row in verdict_rows(judged)],
+        "verdicts": _all_rows(record.verdicts),
         "decisions": [decision_row(decision) for decision in record.decisions],
         "upstream_call": _call_row(record.upstream_call),
         "client": _client_row(record.client),
         "usage": record.usage,
         "overhead_s": round(record.overhead_s, 6),
     }
-    return row | _seldom(record)
+    row.update(_seldom(record))
+    return row
+
+
+def _timestamp(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds")[:-6] + "Z"
+
+
+@lru_cache(256)
+def _by_stage(prescribed: tuple[tuple[str, Stage], ...]) -> Mapping[str, list[str]]:
+    """Return the names by stage; every record of one plan shares them, nobody changes them."""
+    return {
+        "input": [name for name, stage in prescribed if stage == "input"],
+        "output": [name for name, stage in prescribed if stage == "output"],
+    }
+
+
+def _all_rows(verdicts: Sequence[JudgedBy]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for judged in verdicts:
+        if judged.assessment.verdict.members:
+            rows += verdict_rows(judged)
+        else:
+            rows.append(_verdict_row(judged, judged.assessment, judged.assessment.supervisor))
+    return rows
 
 
 def _seldom(record: Record) -> dict[str, Any]:
@@ -188,9 +210,21 @@ def _verdict_row(judged: JudgedBy, assessment: Assessment, name: str) -> dict[st
 
 def _is_plain(judged: JudgedBy, verdict: Verdict) -> bool:
     """Say whether a verdict is a label and perhaps a score, as nearly all are."""
-    found = verdict.cause or verdict.detail or verdict.categories or verdict.spans or verdict.scope
-    stamps = verdict.transform or verdict.cached or verdict.tokens or verdict.members or verdict.extras
-    return judged.enforce and verdict.cost is None and not (found or stamps or judged.late_spans)
+    return not (
+        verdict.cause
+        or verdict.detail
+        or verdict.categories
+        or verdict.spans
+        or verdict.scope
+        or verdict.transform
+        or verdict.cached
+        or verdict.tokens
+        or verdict.members
+        or verdict.extras
+        or judged.late_spans
+        or not judged.enforce
+        or verdict.cost is not None
+    )
 
 
 def _with_findings(row: dict[str, Any], judged: JudgedBy, assessment: Assessment) -> dict[str, Any]:
@@ -259,15 +293,20 @@ def _view_row(view: View) -> dict[str, Any]:
 
 
 def _call_row(call: UpstreamCall) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "status": call.status,
-        "seconds": call.seconds,
-        "first_token_s": call.first_token_s,
-        "cancelled": call.cancelled,
-        "filtered": call.filtered,
-        "error_kind": call.error_kind,
-    }
-    return {"called": call.called, "attempts": call.attempts, **_short(found, CALL)}
+    row: dict[str, Any] = {"called": call.called, "attempts": call.attempts}
+    if call.status is not None:
+        row["status"] = call.status
+    if call.seconds is not None:
+        row["seconds"] = call.seconds
+    if call.first_token_s is not None:
+        row["first_token_s"] = call.first_token_s
+    if call.cancelled:
+        row["cancelled"] = True
+    if call.filtered:
+        row["filtered"] = True
+    if call.error_kind is not None:
+        row["error_kind"] = call.error_kind
+    return row
 
 
 def _client_row(client: ClientEnd) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def canonical(value: object) -> bytes:
 
 def storable(text: str) -> str:
     """Return the text with lone surrogates replaced, which neither JSON nor a database takes."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _sayable(value: object, depth: int) -> object:
@@ -104,7 +104,7 @@ def seal(record: Record, origin: Origin, last: Link, config: str | None, salt: s
         origin: who writes it.
         last: what was written before.
         config: SHA-256 of the archived config text, so that the archive is under the chain; None if there is none.
-        salt: random hex, so that the digest of a short prompt cannot be guessed.
+        salt: random hex, so that the digest of a short prompt cannot be guessed; of no use without content.
     """
     body = to_row(record)
     body["boot"], body["replica"], body["config"] = origin.boot, origin.replica, config

@@ -22,7 +22,8 @@ def fetch(connection: sqlite3.Connection, key: str) -> Sequence[StoredRecord]:
     rows = connection.execute(f"{_ROW} WHERE id = ?", (storable(key),)).fetchall()
     if not rows:
         rows = connection.execute(
-            f"{_ROW} WHERE request_id = ? ORDER BY position DESC LIMIT ?", (storable(key), _SAME_REQUEST)
+            f"{_ROW} WHERE request_id = ? AND request_id != id ORDER BY position DESC LIMIT ?",
+            (storable(key), _SAME_REQUEST),
         ).fetchall()
     return [assemble(row) for row in rows]
 

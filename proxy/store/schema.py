@@ -36,7 +36,7 @@ CREATE TABLE records (
     content BLOB,               -- canonical JSON with its salt, NULL when there is none or it has expired
     UNIQUE (boot, seq)
 );
-CREATE INDEX records_request ON records (request_id);
+CREATE INDEX records_request ON records (request_id) WHERE request_id != id;
 CREATE INDEX records_time ON records (time, position, found, model);
 CREATE INDEX records_content ON records (mode, time) WHERE content IS NOT NULL;
 CREATE TABLE anchors (          -- what retention leaves of the records it deleted: the last of them

@@ -131,7 +131,8 @@ class SqliteSink:
                 values: list[object] = []
                 step = batch[start : start + _TOGETHER]
                 for record in step:
-                    sealed = seal(record, self._origin, head, self._config_digest(record.version), self._next_salt())
+                    salt = self._next_salt() if record.content is not None else ""
+                    sealed = seal(record, self._origin, head, self._config_digest(record.version), salt)
                     head = sealed.link
                     values += self._row(record, sealed)
                 self._connection.execute(_insert(len(step)), values)

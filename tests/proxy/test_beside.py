@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from proxy.beside import PATIENCE_S, Attended
+from proxy.beside import LOOK_S, PATIENCE_S, Attendance
 from tests import timing
 
 
@@ -34,14 +34,14 @@ class Caller:
 
 async def test_a_short_body_is_not_watched() -> None:
     caller = Caller()
-    async with Attended(caller.watch, 5.0):
+    async with Attendance(5.0).attend(caller.watch):
         await asyncio.sleep(0)
     assert not caller.watched.is_set()
 
 
 async def test_a_long_body_is_watched_and_the_watch_ends_with_it() -> None:
     caller = Caller()
-    async with Attended(caller.watch, 5.0):
+    async with Attendance(5.0).attend(caller.watch):
         await caller.watched.wait()
         assert not caller.let_go.is_set()
     await caller.end()
@@ -60,7 +60,7 @@ async def test_a_caller_that_leaves_cancels_the_body() -> None:  # W-07
             cancelled.set()
 
     with pytest.raises(Left):
-        async with Attended(caller.watch, 5.0):
+        async with Attendance(5.0).attend(caller.watch):
             await work()
     task = asyncio.current_task()
     assert cancelled.is_set()
@@ -68,11 +68,11 @@ async def test_a_caller_that_leaves_cancels_the_body() -> None:  # W-07
     assert not task.cancelling()
 
 
-@pytest.mark.parametrize("timeout_s", [PATIENCE_S / 4, PATIENCE_S * 2])
+@pytest.mark.parametrize("timeout_s", [PATIENCE_S / 4, LOOK_S * 2])
 async def test_the_deadline_ends_the_body(timeout_s: float) -> None:
     caller = Caller()
     with pytest.raises(TimeoutError):
-        async with Attended(caller.watch, timeout_s):
+        async with Attendance(timeout_s).attend(caller.watch):
             await asyncio.Event().wait()
     assert caller.watched.is_set() == (timeout_s > PATIENCE_S)
     if caller.watched.is_set():
@@ -88,7 +88,7 @@ async def test_an_error_of_the_body_comes_out_as_itself() -> None:
         raise ValueError(msg)
 
     with pytest.raises(ValueError, match="mine"):
-        async with Attended(caller.watch, 5.0):
+        async with Attendance(5.0).attend(caller.watch):
             await work()
     await caller.end()
 
@@ -97,7 +97,7 @@ async def test_a_cancellation_from_outside_stays_one() -> None:
     caller = Caller()
 
     async def body() -> None:
-        async with Attended(caller.watch, 5.0):
+        async with Attendance(5.0).attend(caller.watch):
             await asyncio.Event().wait()
 
     async with asyncio.TaskGroup() as group:
@@ -111,9 +111,42 @@ async def test_a_cancellation_from_outside_stays_one() -> None:
 async def test_a_body_that_ends_as_its_caller_leaves_keeps_its_result() -> None:
     caller = Caller()
     result = ""
-    async with Attended(caller.watch, 5.0):
+    async with Attendance(5.0).attend(caller.watch):
         await caller.watched.wait()
         caller.gone.set()
         result = "kept"
     await caller.end()
     assert result == "kept"  # the caller's leaving came too late to be raised
+
+
+async def test_one_timer_looks_after_many_and_ends_with_the_last() -> None:
+    attendance = Attendance(5.0)
+    callers = [Caller() for _ in range(20)]
+
+    async def serve(caller: Caller) -> None:
+        async with attendance.attend(caller.watch):
+            await caller.watched.wait()
+
+    async with asyncio.TaskGroup() as group:
+        for caller in callers:
+            group.create_task(serve(caller))
+    callers[0].watched.clear()
+    async with attendance.attend(callers[0].watch):  # begun anew after all have gone
+        await callers[0].watched.wait()
+    assert all(caller.watched.is_set() for caller in callers)
+
+
+async def test_all_can_be_ended_at_once() -> None:  # O-09
+    attendance = Attendance(5.0)
+    begun = asyncio.Event()
+
+    async def serve() -> None:
+        async with attendance.attend(Caller().watch):
+            begun.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.ensure_future(serve())
+    await begun.wait()
+    attendance.end_all(lambda: ValueError("the end"))
+    with pytest.raises(ValueError, match="the end"):
+        await task
