@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
@@ -167,14 +168,15 @@ class Runner:
             StoreError: a result cannot be stored; nothing more is asked then.
         """
         async with asyncio.TaskGroup() as group:
-            for trial in todo:
+            for started, trial in enumerate(todo):
+                if started:
+                    await self._pace()
                 await self._wait_for_room()
                 if self._stops():
                     break
                 task = group.create_task(self._make(trial))
                 self._active.add(task)
                 task.add_done_callback(self._settle)
-                await self._pace()
             while self._active:
                 await self._wait_for_change()
         if self._notes:
@@ -197,8 +199,15 @@ class Runner:
             await self._changed.wait()
 
     async def _pace(self) -> None:
-        if self._limits.rate_rpm is not None:
-            await asyncio.sleep(60.0 / self._limits.rate_rpm)
+        """Wait until the next trial is due, or no further one is to be started."""
+        if self._limits.rate_rpm is None:
+            return
+        due = monotonic() + 60.0 / self._limits.rate_rpm
+        while not self._stops() and (left_s := due - monotonic()) > 0:
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(left_s, _seconds_left(self._limits, self.counts))):
+                    await self._changed.wait()
 
     def _stops(self) -> bool:
         if self.ending is None:
@@ -247,6 +256,10 @@ def _is_used_up(limits: Limits, counts: Counts) -> bool:
     if limits.max_run_tokens is not None and (counts.tokens >= limits.max_run_tokens or counts.untold > 0):
         return True
     return limits.max_run_s is not None and monotonic() - counts.started >= limits.max_run_s
+
+
+def _seconds_left(limits: Limits, counts: Counts) -> float:
+    return float("inf") if limits.max_run_s is None else max(0.0, counts.started + limits.max_run_s - monotonic())
 
 
 async def tick(runner: Runner, show: Callable[[JsonObject], None], seconds: float) -> None:

@@ -42,6 +42,10 @@ def add_parsers(commands: Subparsers) -> None:
 def run(args: argparse.Namespace, out: Output) -> int:
     """Run one action."""
     path = Path(args.source)
+    filters = (args.max_fpr, args.min_score, args.family)
+    if args.action != "table" and any(given is not None for given in filters):
+        msg = f"evals bells {args.action}: --max-fpr, --min-score and --family choose rows; use `bells table`"
+        raise ConfigError(msg)
     if path.suffix == ".json" and path.is_file():
         if args.action != "score":
             msg = f"evals bells {args.action}: {path.name} holds counts; a table needs verdicts (.jsonl) or a run"

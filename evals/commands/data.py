@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from evals.commands.output import Output, Subparsers
 from evals.datasets import Card, list_cards, load_card, read_dataset, state, verify
 from evals.datasets.fetch import Fetched, FetchOptions, fetch
 from evals.datasets.load import constant_columns, count_labels, how_to_obtain
-from evals.datasets.lock import LOCK_NAME, lock, read_lock, verify_lock, write_lock
+from evals.datasets.lock import LOCK_NAME, LockEntry, lock, read_lock, verify_lock, write_lock
 from evals.datasets.overlap import count_origins, overlap, overlap_many
 from evals.exits import Exit
 from evals.report.overlap import overlap_rows, write_overlap
@@ -81,7 +81,7 @@ async def _fetch_all(cards: Sequence[Card], folder: Path, options: FetchOptions)
 def _verify(args: argparse.Namespace, out: Output) -> int:
     folder = data_dir(args, out)
     if args.locked:
-        drifts = verify_lock(read_lock(args.lock_file), folder)
+        drifts = verify_lock(_locked(args), folder)
         out.result(to_json(drifts), [str(drift) for drift in drifts] or ["as locked"])
         return Exit.DRIFT if drifts else Exit.DONE
     found = [verify(card, folder) for card in _cards(args)]
@@ -93,6 +93,17 @@ def _verify(args: argparse.Namespace, out: Output) -> int:
         return Exit.DRIFT
     missing = bool(args.sets) and any(one.state != "present" for one in found)
     return Exit.USAGE if missing else Exit.DONE
+
+
+def _locked(args: argparse.Namespace) -> Mapping[str, LockEntry]:
+    """Return what is locked of the sets named, or of all."""
+    entries = read_lock(args.lock_file)
+    wanted = [card.id for card in _cards(args)] if args.sets else list(entries)
+    absent = [name for name in wanted if name not in entries]
+    if absent:
+        msg = f"evals data verify: {', '.join(absent)} not in {args.lock_file}; `evals data lock` puts sets there"
+        raise ConfigError(msg)
+    return {name: entries[name] for name in wanted}
 
 
 def _show(args: argparse.Namespace, out: Output) -> int:

@@ -67,7 +67,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
     )
     prepared = prepare(options, out.environ)
     if args.dry_run:
-        checked = check_rows(load_own_cases(args.suite), seed=args.seed, runs=args.num_runs)
+        checked = check_rows(load_own_cases(args.suite)[: args.limit], seed=args.seed, runs=args.num_runs)
         out.result(to_json(checked), [f"{name}: {value}" for name, value in _facts(checked).items()])
         out.note(f"guard {guard or 'built in'}: valid; no call was made")
         return Exit.DONE

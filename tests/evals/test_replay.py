@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -187,6 +188,34 @@ async def test_the_second_interruption_cancels(tmp_path: Path) -> None:  # H-118
     async with asyncio.timeout(PATIENCE_S):
         assert await ran.run(_trials(100)) == "interrupted"
     assert ran.lines == []
+
+
+async def test_a_rate_spaces_the_starts(tmp_path: Path) -> None:
+    begun = monotonic()
+    ending, lines = await _run(tmp_path, _ok, 4, Limits(rate_rpm=600.0))
+    assert (ending, len(lines)) == ("done", 4)
+    assert monotonic() - begun >= 0.3  # three pauses, none after the last
+
+
+@pytest.mark.parametrize("limits", [Limits(rate_rpm=0.1), Limits(rate_rpm=0.1, max_cost=1.0)])
+async def test_a_run_that_shall_start_nothing_more_does_not_wait_for_its_rate(tmp_path: Path, limits: Limits) -> None:
+    async def send(trial: PlannedTrial) -> Finished:
+        if limits.max_cost is None:
+            ran.runner.interrupt()
+        return await _ok(trial)
+
+    ran = Ran(tmp_path, send, fixed(4), limits, 100)
+    async with asyncio.timeout(PATIENCE_S):
+        ending = await ran.run(_trials(100))
+    assert ending == ("interrupted" if limits.max_cost is None else "budget")
+    assert len(ran.lines) == 1
+
+
+async def test_a_run_whose_time_is_up_does_not_wait_for_its_rate(tmp_path: Path) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        ending, lines = await _run(tmp_path, _ok, 100, Limits(rate_rpm=0.1, max_run_s=0.3))
+    assert ending == "budget"
+    assert len(lines) <= 1
 
 
 async def test_changes_of_the_limit_are_in_the_journal(tmp_path: Path) -> None:  # H-123

@@ -1,0 +1,171 @@
+"""Options of the verbs, each with its effect; those that other tests name are not repeated here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evals.cli import main
+from tests.e2e.fake_replies import chat_reply
+from tests.e2e.fake_upstream import Answer, FakeUpstream
+from tests.e2e.processes import run_python
+
+Capture = pytest.CaptureFixture[str]
+SMOKE = ("replay", "smoke", "--target", "fake", "--yes", "--quiet")
+
+
+def run(folder: Path, *args: str) -> int:
+    return main([*args, "--runs-dir", str(folder), "--data-dir", str(folder)])
+
+
+def planned(folder: Path, capsys: Capture, *args: str) -> Any:
+    """Return what a dry run would do."""
+    assert run(folder, *SMOKE, "--dry-run", "--json", *args) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def trials(folder: Path, name: str) -> list[dict[str, Any]]:
+    """Return the plan of a run."""
+    return [json.loads(line) for line in (folder / name / "plan.jsonl").read_text("utf-8").splitlines()]
+
+
+def states(folder: Path, name: str) -> list[str]:
+    """Return how the trials of a run ended."""
+    lines = [json.loads(line) for line in (folder / name / "journal.jsonl").read_text("utf-8").splitlines()]
+    return [line["status"] for line in lines if line["type"] == "trial"]
+
+
+@pytest.mark.parametrize(
+    ("option", "count"),
+    [
+        (("--sample", "4"), 4),
+        (("--item-id", "smoke/all/000001*"), 1),
+        (("--item-id", "*0001-*", "--item-id", "*0002-*"), 2),
+        (("--category", "can*"), 5),
+        (("--filter", "truth=benign"), 5),
+        (("--filter", "truth=benign", "--filter", "category=canary"), 0),
+    ],
+)
+def test_items_are_chosen(tmp_path: Path, capsys: Capture, option: tuple[str, ...], count: int) -> None:
+    wanted = 0 if count else 1
+    assert run(tmp_path, *SMOKE, "--dry-run", "--json", *option) == wanted
+    assert count == 0 or json.loads(capsys.readouterr().out)["trials"] == count
+
+
+def test_the_seed_decides_what_is_sampled(tmp_path: Path) -> None:
+    chosen: list[set[str]] = []
+    for name, seed in (("a", "1"), ("b", "1"), ("c", "2")):
+        assert run(tmp_path, *SMOKE, "--sample", "4", "--seed", seed, "--run-name", name) == 0
+        chosen.append({trial["item_id"] for trial in trials(tmp_path, name)})
+    assert chosen[0] == chosen[1] != chosen[2]
+
+
+def test_only_what_ended_in_an_error_is_run_again(tmp_path: Path, capsys: Capture) -> None:
+    failing = ("--target", "fake?errors=0.5", "--max-retries", "0", "--max-errors", "100")
+    assert run(tmp_path, *SMOKE, *failing, "--run-name", "a") == 12
+    errors = states(tmp_path, "a").count("error")
+    capsys.readouterr()
+    assert planned(tmp_path, capsys, "--errors-only", "a")["trials"] == errors > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "least", "most"),
+    [
+        (("--deadline", "0.05", "--target", "fake?delay_ms=60000", "--max-errors", "100"), 12, 0, 0),
+        (
+            ("--timeout", "0.05", "--target", "fake?delay_ms=60000", "--max-errors", "100", "--max-retries", "0"),
+            12,
+            0,
+            0,
+        ),
+        (("--max-run-tokens", "1", "--concurrency", "1"), 12, 1, 2),
+        (("--max-cost", "0.000001", "--price", "1000:1000", "--concurrency", "1"), 12, 1, 2),
+        (("--max-run-s", "0.000001", "--concurrency", "1"), 12, 0, 1),
+        (("--rate", "1", "--max-run-s", "2", "--concurrency", "1"), 12, 0, 2),
+    ],
+)
+def test_a_limit_ends_the_run_early(
+    tmp_path: Path, options: tuple[str, ...], code: int, least: int, most: int
+) -> None:  # H-121, H-125
+    assert run(tmp_path, *SMOKE, *options, "--run-name", "a") == code
+    assert least <= states(tmp_path, "a").count("ok") <= most
+
+
+def test_a_cost_limit_needs_a_price_or_leave(tmp_path: Path, capsys: Capture) -> None:
+    limited = (*SMOKE, "--target", "http://127.0.0.1:9/v1#m", "--max-cost", "1", "--dry-run")
+    assert run(tmp_path, *limited) == 2
+    assert "--allow-unpriced" in capsys.readouterr().err
+    assert run(tmp_path, *limited, "--allow-unpriced") == 0
+
+
+def test_a_system_text_changes_what_is_sent(tmp_path: Path) -> None:
+    system = tmp_path / "system.txt"
+    system.write_text("You are a helpful lamp.", "utf-8")
+    for name, options in (("a", ()), ("b", ("--system", str(system)))):
+        assert run(tmp_path, *SMOKE, *options, "--limit", "1", "--run-name", name) == 0
+    assert trials(tmp_path, "a")[0]["prompt_sha256"] != trials(tmp_path, "b")[0]["prompt_sha256"]
+
+
+async def test_effort_temperature_and_budget_reach_the_model_and_verbose_tells_of_it(tmp_path: Path) -> None:
+    async with FakeUpstream() as up:
+        up.script(Answer(json=chat_reply("I cannot help with that.")))
+        options = ("--reasoning-effort", "low", "--temperature", "0.5", "--max-tokens", "7", "--verbose")
+        target = ("--target", f"{up.url}#m", "--limit", "1", "--runs-dir", str(tmp_path))
+        ended = await run_python("-m", "evals.cli", *SMOKE, *target, *options)
+        assert ended.code == 0, ended.err
+        sent = next(received.json for received in up.received if received.path.endswith("/chat/completions"))
+    assert (sent["reasoning_effort"], sent["temperature"], sent["max_tokens"]) == ("low", 0.5, 7)
+    assert "INFO:" in ended.err
+
+
+def test_the_stored_answer_is_shown_on_request(tmp_path: Path, capsys: Capture) -> None:
+    assert run(tmp_path, *SMOKE, "--limit", "1", "--run-name", "a") == 0
+    capsys.readouterr()
+    assert run(tmp_path, "show", "a", "smoke", "--with-text", "--json") == 0
+    assert json.loads(capsys.readouterr().out)[0]["answer_text"]
+
+
+def test_minutes_are_planned_from_measured_seconds(tmp_path: Path, capsys: Capture) -> None:
+    for options, minutes in (((), None), (("--seconds-a-call", "12", "--concurrency", "1"), 2.0)):
+        assert run(tmp_path, "plan", "smoke", "--json", *options) == 0
+        assert json.loads(capsys.readouterr().out)["smoke"]["minutes"] == minutes
+
+
+@pytest.mark.parametrize("option", [("--max-fpr", "0"), ("--min-score", "0"), ("--family", "x")])
+@pytest.mark.parametrize("action", ["score", "export"])
+def test_filters_of_a_table_are_refused_where_there_is_none(
+    tmp_path: Path, capsys: Capture, action: str, option: tuple[str, str]
+) -> None:
+    assert run(tmp_path, "bells", action, "a", *option) == 2
+    assert "use `bells table`" in capsys.readouterr().err
+
+
+def test_a_lock_is_held_against_the_sets_that_are_named(tmp_path: Path, capsys: Capture) -> None:
+    lock = ("--lock-file", str(tmp_path / "data.lock"))
+    assert run(tmp_path, "data", "lock", "smoke", *lock) == 0
+    assert (tmp_path / "data.lock").is_file()
+    assert run(tmp_path, "data", "verify", "smoke", "--locked", *lock) == 0
+    assert run(tmp_path, "data", "verify", "bells", "--locked", *lock) == 2
+    assert "bells not in" in capsys.readouterr().err
+
+
+def test_the_condition_of_nessie_changes_what_is_sent(tmp_path: Path) -> None:
+    command = ("nessie", "--target", "fake", "--limit", "1", "--quiet", "--yes")
+    hashes: set[str] = set()
+    for name, condition in (("a", "plain"), ("b", "distraction")):
+        assert run(tmp_path, *command, "--condition", condition, "--run-name", name) == 0
+        hashes |= {trial["prompt_sha256"] for trial in trials(tmp_path, name)}
+    assert len(hashes) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "calls"), [((), 89), (("--limit", "5"), 5), (("--limit", "5", "--num-runs", "3"), 15)]
+)
+def test_a_dry_run_of_nessie_counts_the_rows_asked_for(
+    tmp_path: Path, capsys: Capture, options: tuple[str, ...], calls: int
+) -> None:
+    assert run(tmp_path, "nessie", "--dry-run", "--json", "--quiet", *options) == 0
+    assert json.loads(capsys.readouterr().out)["calls"] == calls
