@@ -42,6 +42,7 @@ class RunFolder:
         self.report = path / "report"
         self.comparison = path / "comparison.json"
         self.progress = path / "progress.json"
+        self.published = path / "published.json"
         self.proxy_journal = path / "proxy.sqlite3"
         self._texts = path / "text"
 

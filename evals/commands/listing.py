@@ -12,6 +12,7 @@ from evals.datasets import list_cards, state
 from evals.exits import Exit
 from evals.folder import RunFolder
 from evals.manifest import read_manifest
+from evals.published.shipped import shipped
 from evals.report.table import layout
 from evals.scoring import KINDS, RULE_CONFIG
 from evals.state import counting_lines, progress_of
@@ -21,7 +22,7 @@ from evals.transforms import TRANSFORMS
 from supervisors.errors import StoreError
 from supervisors.plugins import find_plugins
 
-KIND_WORDS = ("datasets", "supervisors", "scorers", "runs", "transforms")
+KIND_WORDS = ("datasets", "supervisors", "scorers", "runs", "transforms", "published")
 
 
 def add_parsers(commands: Subparsers) -> None:
@@ -29,7 +30,8 @@ def add_parsers(commands: Subparsers) -> None:
     parser = commands.add_parser(
         "list",
         help="what is installed",
-        description="List data sets, kinds of supervisor, scorers, runs with their state, or transforms.",
+        description="List data sets, kinds of supervisor, scorers, runs with their state, transforms, or the "
+        "published numbers that reports show beside ours.",
         epilog="example: evals list datasets --data-dir data",
     )
     add_common(parser)
@@ -97,10 +99,21 @@ def _transforms(_: argparse.Namespace, __: Output) -> _Table:
     return ("name", "version", "kind", "what it does"), rows
 
 
+def _published(_: argparse.Namespace, __: Output) -> _Table:
+    groups: dict[tuple[str, ...], list[float]] = {}
+    for one in shipped():
+        groups.setdefault((one.dataset, one.metric, one.source), []).append(one.value)
+    rows: list[Sequence[str]] = [
+        (*key, str(len(values)), f"{min(values):.3f}", f"{max(values):.3f}") for key, values in sorted(groups.items())
+    ]
+    return ("data set", "metric", "source", "systems", "lowest", "highest"), rows
+
+
 _LISTS = {
     "datasets": _datasets,
     "supervisors": _supervisors,
     "scorers": _scorers,
     "runs": _runs,
     "transforms": _transforms,
+    "published": _published,
 }

@@ -12,6 +12,7 @@ from evals.commands.output import Output, Subparsers
 from evals.exits import Exit
 from evals.folder import RunFolder
 from evals.journal import JsonObject
+from evals.report.beside import keep_published
 from evals.report.files import all_tables, write_report
 from evals.rows import join, policy_verdict, to_outcome
 from evals.scoring import apply_rule
@@ -41,6 +42,14 @@ def add_parsers(commands: Subparsers) -> None:
     add_common(report)
     report.add_argument("name", metavar="RUN", help="name or folder of the run")
     report.add_argument("--out", type=Path, metavar="DIR", help="folder to write to (default: report/ of the run)")
+    report.add_argument(
+        "--published",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="numbers of others to stand beside ours; kept in the run's folder; repeatable",
+    )
     report.set_defaults(run=run_report)
     show = commands.add_parser(
         "show",
@@ -69,6 +78,8 @@ def run_report(args: argparse.Namespace, out: Output) -> int:
     run = load_run(folder)
     apply_rule(folder, run.plan, run.counted)
     summary = write_summary(folder)
+    if args.published:
+        keep_published(folder, args.published)
     path = write_report(folder, summary, args.out)
     out.result({"report": str(path), "summary": summary}, all_tables(summary))
     out.note(f"report: {path}")

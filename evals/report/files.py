@@ -10,6 +10,7 @@ from evals.folder import RunFolder, make_folder, write_file, write_lines
 from evals.journal import JsonObject
 from evals.manifest import read_manifest
 from evals.report.against import read_against
+from evals.report.beside import read_beside
 from evals.report.coherence import coherence_tables
 from evals.report.figures import page_figures, sections_of
 from evals.report.html import About, to_page
@@ -54,7 +55,7 @@ def write_report(folder: RunFolder, summary: JsonObject, out: Path | None = None
     write_file(target / "tables.txt", "".join([f"{line}\n" for line in all_tables(summary)]))
     _write_verdicts(folder, target)
     page = target / "report.html"
-    about = About(folder.path.name, read_manifest(folder), read_against(folder, summary))
+    about = About(folder.path.name, read_manifest(folder), read_against(folder, summary), read_beside(folder))
     write_file(page, to_page(summary, about, figures))
     for name, text in suite_pages(summary, about).items():
         write_file(target / f"{name}.html", text)

@@ -10,8 +10,10 @@ from evals.attempts import as_object
 from evals.client import number, objects
 from evals.journal import JsonObject
 from evals.manifest import Manifest
+from evals.published.values import Published
 from evals.report.against import against_part
 from evals.report.assets import content_policy, page_script, page_style
+from evals.report.beside import beside_part
 from evals.report.coherence import coherence_tables
 from evals.report.figures import effort_of, sections_of, slug
 from evals.report.method import method
@@ -31,11 +33,13 @@ class About:
         name: of the run: that of its folder.
         manifest: what the run is.
         compared: recorded traffic held against this run; empty for any other.
+        published: numbers of others, to stand beside ours.
     """
 
     name: str
     manifest: Manifest
     compared: JsonObject = field(default_factory=dict[str, Json])
+    published: Sequence[Published] = ()
 
 
 def to_page(summary: JsonObject, about: About, figures: Mapping[str, Sequence[Figure]]) -> str:
@@ -57,6 +61,7 @@ def to_page(summary: JsonObject, about: About, figures: Mapping[str, Sequence[Fi
     ]
     for index, section in enumerate(sections):
         body.append(_section(section, summary, figures.get(str(index), ())))
+        body.append(beside_part(section, about.published))
     coherence = as_object(results.get("coherence"))
     if coherence:
         tables = preformatted(coherence_tables(coherence), "Tables of coherence")
