@@ -122,6 +122,14 @@ def _persuade(item: Item) -> tuple[Message, ...]:
     return _with_system(item, Message("user", text))
 
 
+def _document(item: Item) -> tuple[Message, ...]:
+    """Ask about a document that somebody else wrote: the document first, then the question."""
+    if item.context is None:
+        return _with_system(item, Message("user", item.prompt))
+    text = f"Document:\n{item.context}\n\nAnswer from the document.\n\n{item.prompt}"
+    return _with_system(item, Message("user", text))
+
+
 def _sandwich(item: Item) -> tuple[Message, ...]:
     """Place an attack between the two halves of a defence: system text before it, context after it."""
     parts = [part for part in (item.system, item.prompt, item.context) if part]
@@ -147,6 +155,7 @@ RULES: Mapping[str, Rule] = {
     "mcq-1": _mcq,
     "persuade-1": _persuade,
     "sandwich-1": _sandwich,
+    "document-1": _document,
     JOURNAL_RULE: _journal,
 }
 """Every composition rule by its id."""

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from evals.datasets.narrow import is_list
 from evals.journal import JsonObject, sha256_json
 from evals.types import Item, Message, Transform, sha256_text
 from supervisors.errors import ConfigError
@@ -337,7 +338,7 @@ def make_variant(item: Item, rule: Rule, seed: int) -> Item:
     Its id is that of its place and its own text, with the transform behind it. A variant that cannot be made, or would
     be the item itself, says why and is skipped, never left out.
     """
-    reason = _why_not(item)
+    reason = _why_not(item) or (_untouchable(item) if rule.kind == "encoding" else None)
     text = "" if reason else rule.apply(item.prompt, random.Random(f"{seed}|{rule.name}|{item.item_id}"))  # noqa: S311 - a choice, no secret
     if not reason and text == item.prompt:
         reason, text = f"{rule.name} changes nothing in this text", ""
@@ -379,6 +380,19 @@ def _why_not(item: Item) -> str | None:
         return "the text has an open placeholder that a transform would hide"
     if item.messages and (item.messages[-1].role != "user" or item.messages[-1].content != item.prompt):
         return "the conversation does not end with the text that would be transformed"
+    return None
+
+
+def _untouchable(item: Item) -> str | None:
+    """Say that a row keeps stretches of its text from encodings, as Spikee's do; wrappers leave every letter alone."""
+    patterns = item.meta.get("exclude_from_transformations_regex")
+    for pattern in patterns if is_list(patterns) else ():
+        try:
+            found = re.search(str(pattern), item.prompt)
+        except re.error:
+            return "the row excludes stretches of its text from encodings, by a pattern that cannot be read"
+        if found is not None:
+            return "the row excludes a stretch of its text from encodings"
     return None
 
 

@@ -12,8 +12,13 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from evals.types import Adversariality, Level, LicenceClass, Severity, Truth
 from supervisors.errors import DatasetError
 
-Container = Literal["csv", "tsv", "jsonl", "json", "json-object", "json-map", "text", "yaml"]
-"""`json` is a list, `json-object` a list inside an object (`root`), `json-map` nested maps that end in lists."""
+Container = Literal[
+    "csv", "tsv", "jsonl", "json", "json-object", "json-map", "json-keyed", "text", "yaml", "yaml-keyed", "yaml-texts"
+]
+"""`json` is a list, `json-object` a list inside an object (`root`), `json-map` nested maps that end in lists.
+
+`json-keyed` and `yaml-keyed` map a key to an object; `yaml-texts` are the texts anywhere in a tree, with their path.
+"""
 Packing = Literal["none", "gz", "zip", "b64"]
 ColumnRole = Literal[
     "prompt",
@@ -75,6 +80,7 @@ class FilePin(BaseModel):
         lift: dotted paths of the object copied into each row as ``file.<path>``.
         member: member of a zip; empty means the only one.
         split: name of the split this file is.
+        lookup: its rows become no items: the card's joiner makes them with the rows of the other files.
         truth, adversariality, family, source: facts that hold for the whole file.
         notes: why several hashes, what the copy is.
     """
@@ -96,6 +102,7 @@ class FilePin(BaseModel):
     root: str = ""
     lift: tuple[str, ...] = ()
     member: str = ""
+    lookup: bool = False
     split: str = ""
     truth: Truth | None = None
     adversariality: Adversariality | None = None

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from evals.datasets.adapters import ADAPTERS
 from evals.datasets.card import Card, Counts, FilePin
+from evals.datasets.crossing import JOINERS
 from evals.datasets.items import Record, build_items
-from evals.datasets.readers import column_names, read_rows
+from evals.datasets.readers import Row, column_names, read_rows
 from evals.datasets.registry import BUILTIN, load_card
 from evals.types import Item, Truth
 from supervisors.errors import DatasetError
@@ -179,7 +180,8 @@ def _read_all(card: Card, data_dir: Path, *, forgiving: bool) -> Loaded:
     items: list[Item] = []
     facts: list[FileFacts] = []
     drifts: list[Drift] = []
-    for pin in card.files:
+    lookups: dict[str, list[Row]] = {}
+    for pin in sorted(card.files, key=lambda pin: not pin.lookup):
         data = _read_bytes(locate(card, pin, data_dir), pin)
         sha256 = hashlib.sha256(data).hexdigest()
         if pin.sha256 and sha256 not in pin.sha256:
@@ -193,13 +195,21 @@ def _read_all(card: Card, data_dir: Path, *, forgiving: bool) -> Loaded:
         facts.append(found)
         drifts += _compare(card, pin, found)
         drifts += _check(card, pin, records)
+        if pin.lookup:
+            lookups[pin.name] = rows
+            continue
         if card.adapter:
-            records = ADAPTERS[card.adapter](records)
+            records = _adapt(card.adapter, records, pin, lookups)
             columns = column_names([record.row for record in records])
         items += build_items(card, pin, records, columns)
     if len(facts) == len(card.files):
         drifts += _compare_labels(card, items)
     return Loaded(card, tuple(items), tuple(facts), tuple(drifts))
+
+
+def _adapt(name: str, records: Sequence[Record], pin: FilePin, lookups: Mapping[str, Sequence[Row]]) -> list[Record]:
+    joiner = JOINERS.get(name)
+    return ADAPTERS[name](records) if joiner is None else joiner(records, pin.name, lookups)
 
 
 def _read_bytes(path: Path, pin: FilePin) -> bytes:

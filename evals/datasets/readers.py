@@ -292,18 +292,69 @@ def _walk(value: object, keys: tuple[str, ...], name: str) -> Iterator[Row]:
         yield named | row
 
 
+def _keyed(value: object, layout: Layout) -> list[Row]:
+    """Return the entries of a map as rows, each with its key in the column ``key``."""
+    if not is_object(value):
+        msg = f"{layout.name}: expected a map, found {type(value).__name__}"
+        raise DatasetError(msg)
+    rows: list[Row] = []
+    for key, entry in value.items():
+        named: Row = {"key": str(key)}
+        rows.append(named | _to_object(entry, f"{layout.name} at {str(key)[:40]!r}"))
+    return rows
+
+
+def _read_json_keyed(text: str, layout: Layout) -> list[Row]:
+    return _keyed(_parse_json(text, layout.name), layout)
+
+
 def _read_text(text: str, _: Layout) -> list[Row]:
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     return [{"text": line} for line in lines if line.strip()]
 
 
-def _read_yaml(text: str, layout: Layout) -> list[Row]:
+class _PlainLoader(yaml.SafeLoader):
+    """Reads plain YAML; a tag of somebody's own becomes the text it stands before, and nothing is built or opened."""
+
+
+def _as_text(loader: yaml.SafeLoader, _: str, node: yaml.Node) -> str:
+    return f"{node.tag} {loader.construct_scalar(node)}" if isinstance(node, yaml.ScalarNode) else node.tag
+
+
+_PlainLoader.add_multi_constructor("!", _as_text)
+
+
+def _parse_yaml(text: str, layout: Layout) -> object:
     try:
-        value: object = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        return yaml.load(text, Loader=_PlainLoader)  # noqa: S506 - a SafeLoader that builds nothing
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
         msg = f"{layout.name}: is not YAML: {error}"
         raise DatasetError(msg) from error
+
+
+def _read_yaml(text: str, layout: Layout) -> list[Row]:
+    value = _parse_yaml(text, layout)
     return _to_list(look_up(value, layout.root) if layout.root else value, layout.name)
+
+
+def _read_yaml_keyed(text: str, layout: Layout) -> list[Row]:
+    return _keyed(_parse_yaml(text, layout), layout)
+
+
+def _read_yaml_texts(text: str, layout: Layout) -> list[Row]:
+    return [{"path": "/".join(path), "text": leaf} for path, leaf in _leaves(_parse_yaml(text, layout), ())]
+
+
+def _leaves(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the texts of a tree with their paths, depth first."""
+    if is_object(value):
+        for key, inner in value.items():
+            yield from _leaves(inner, (*path, str(key)))
+    elif is_list(value):
+        for number, inner in enumerate(value):
+            yield from _leaves(inner, (*path, str(number)))
+    elif isinstance(value, str):
+        yield path, value
 
 
 _READERS: Mapping[Container, Callable[[str, Layout], list[Row]]] = {
@@ -313,6 +364,9 @@ _READERS: Mapping[Container, Callable[[str, Layout], list[Row]]] = {
     "json": _read_json,
     "json-object": _read_json_object,
     "json-map": _read_json_map,
+    "json-keyed": _read_json_keyed,
     "text": _read_text,
     "yaml": _read_yaml,
+    "yaml-keyed": _read_yaml_keyed,
+    "yaml-texts": _read_yaml_texts,
 }

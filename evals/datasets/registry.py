@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from evals.datasets.adapters import ADAPTERS
 from evals.datasets.card import Card
+from evals.datasets.crossing import JOINERS
 from supervisors.errors import DatasetError
 
 CARDS = Path(str(resources.files("evals.datasets"))) / "cards"
@@ -96,8 +97,9 @@ def _read(path: Path) -> Listed:
         return Listed(path.stem, None, f"cannot be read: {error}")
     if card.id != path.stem:
         return Listed(path.stem, None, f"id {card.id!r} differs from the file's name {path.name!r}")
-    if card.adapter and card.adapter not in ADAPTERS:
-        return Listed(path.stem, None, f"adapter {card.adapter!r} is none of {sorted(ADAPTERS)}")
+    known = {*ADAPTERS, *JOINERS}
+    if card.adapter and card.adapter not in known:
+        return Listed(path.stem, None, f"adapter {card.adapter!r} is none of {sorted(known)}")
     return Listed(card.id, card)
 
 

@@ -144,3 +144,13 @@ def test_unknown_and_doubled_names_are_refused() -> None:
         find_rules(("base65",))
     with pytest.raises(ConfigError, match="given twice"):
         find_rules(("leet", "leet"))
+
+
+@pytest.mark.parametrize(("name", "skipped"), [("rot13", True), ("homoglyphs", True), ("prefix", False)])
+def test_what_a_row_keeps_from_encodings_is_not_encoded(name: str, skipped: bool) -> None:
+    """Spikee's `exclude_from_transformations_regex` is honoured (datasets §4.4)."""
+    item = _item(meta={"exclude_from_transformations_regex": ["no such", "violet umbrell."]})
+    made = make_variant(item, TRANSFORMS[name], 0)
+    assert ("excludes a stretch" in str(made.skip)) is skipped
+    broken = _item(meta={"exclude_from_transformations_regex": ["("]})
+    assert ("cannot be read" in str(make_variant(broken, TRANSFORMS[name], 0).skip)) is skipped

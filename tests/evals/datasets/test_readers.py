@@ -169,3 +169,26 @@ def test_python_literals_and_json_cells_are_parsed_and_never_run() -> None:  # T
         parse_literal("__import__('os').getcwd()")
     with pytest.raises(DatasetError, match="is not JSON"):
         parse_json_cell("{'a': 1}")
+
+
+@pytest.mark.parametrize("container", ["json-keyed", "yaml-keyed"])
+def test_a_map_becomes_rows_with_their_keys_even_where_the_key_is_the_text(container: Container) -> None:
+    data = b'{"Dear all,\\nhello": {"attack_attempt": "Unclear"}, "b": {"attack_attempt": "True"}}'
+    rows = read_rows(data, pin(container))
+    assert [(row["key"], row["attack_attempt"]) for row in rows] == [("Dear all,\nhello", "Unclear"), ("b", "True")]
+    with pytest.raises(DatasetError, match="expected a map, found list"):
+        read_rows(b"[1]", pin(container))
+    with pytest.raises(DatasetError, match=r"at 'a': expected an object or a text, found int"):
+        read_rows(b'{"a": 1}', pin(container))
+
+
+def test_the_texts_of_a_tree_have_paths_and_a_tag_opens_no_file() -> None:  # T-26
+    data = b"inbox: !include include/inbox.yaml\nusers: [Ann, {bio: kite}]\nn: 3\n"
+    assert read_rows(data, pin("yaml-texts")) == [
+        {"path": "inbox", "text": "!include include/inbox.yaml"},
+        {"path": "users/0", "text": "Ann"},
+        {"path": "users/1/bio", "text": "kite"},
+    ]
+    evil = b"a: !!python/object/apply:os.system ['echo no']\n"
+    with pytest.raises(DatasetError, match="is not YAML"):
+        read_rows(evil, pin("yaml-texts"))
