@@ -321,7 +321,7 @@ def _as_text(loader: yaml.SafeLoader, _: str, node: yaml.Node) -> str:
     return f"{node.tag} {loader.construct_scalar(node)}" if isinstance(node, yaml.ScalarNode) else node.tag
 
 
-_PlainLoader.add_multi_constructor("!", _as_text)
+_PlainLoader.add_multi_constructor("!", _as_text)  # pyright: ignore[reportUnknownMemberType] # types-pyyaml leaves a part open
 
 
 def _parse_yaml(text: str, layout: Layout) -> object:
