@@ -13,7 +13,7 @@ from evals.folder import to_lines
 from evals.interchange.verdicts import flat, verdict_lines
 from evals.journal import JsonObject
 from evals.report.files import all_tables
-from evals.report.table import measures
+from evals.report.table import measures, title_of
 from evals.rows import Row, Rows, failing_items, join, to_item_verdicts, to_outcome
 from evals.statistics.jsonable import Json
 from evals.summary import Loaded
@@ -109,7 +109,7 @@ def _measures(summary: JsonObject) -> Iterator[tuple[str, list[tuple[str, str]]]
                 if isinstance(one, dict) and (one["dataset"], one["target"]) == (section["dataset"], section["target"])
             ]
             rows = [(name, str(value)) for name, value in measures(section, same[0] if same else {})]
-            yield f"{section['dataset']} × {section['target']}", rows
+            yield title_of(section), rows
 
 
 def to_junit(run: Loaded, _: JsonObject) -> str:

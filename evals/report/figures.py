@@ -13,6 +13,7 @@ from evals.report.grids import Cell, Way, draw_cells, draw_flow, draw_heat
 from evals.report.panel import panel_figure
 from evals.report.plots import Estimate, Point, draw_bars, draw_forest, draw_plane, draw_steps
 from evals.report.svg import Figure
+from evals.report.table import title_of
 from evals.statistics.jsonable import Json
 
 _HEADLINE = (
@@ -35,7 +36,7 @@ def figures_of(section: JsonObject, effort: JsonObject) -> list[Figure]:
         effort: of its times, for the same data set and target; empty without.
     """
     name = slug(f"{section['dataset']}-{section['target']}")
-    where = f"{section['dataset']} × {section['target']}"
+    where = title_of(section)
     ledger = as_object(section["ledger"])
     parts: dict[str, JsonObject] = {"rates": as_object(section["rates"]), "ledger": ledger}
     rates = [(title, parts[part].get(key)) for title, part, key in _HEADLINE]
@@ -90,7 +91,7 @@ def _planes(name: str, where: str, section: JsonObject, effort: JsonObject) -> l
     ):
         drawn = [_point(key, one, as_object(rates[one]), as_object(efforts.get(one))) for one in sorted(rates)]
         points = [point for point in drawn if point is not None]
-        if points:
+        if points and (key != "cost" or any(point.x for point in points)):  # nothing that costs is no figure
             share = key == "supervisors"
             found.append(draw_plane(f"{name}-{key}", f"{title}, {where}", x_name, points, share=share))
     return found
@@ -134,7 +135,7 @@ def _curves(name: str, where: str, curves: JsonObject) -> list[Figure | None]:
 
 def _grid(name: str, where: str, grid: JsonObject) -> Figure | None:
     families = sorted({family for row in grid.values() for family in as_object(row)}, key=lambda f: (f != "direct", f))
-    if not grid or len(grid) * len(families) < 2:
+    if not grid or len(families) < 2:  # one family is the figure by category
         return None
     rows = {
         category: {family: rate_cell(rate) for family, rate in as_object(row).items()} for category, row in grid.items()

@@ -20,7 +20,7 @@ from evals.report.method import method
 from evals.report.panel import panel_lines, panel_rows
 from evals.report.parts import data_table, explorer, fact_table, figure_blocks, preformatted, tile
 from evals.report.svg import Figure
-from evals.report.table import cells_rows, measures, rate_text
+from evals.report.table import cells_rows, measures, rate_text, title_of, without_empty, words_of
 from evals.robustness import TRANSFORM_HEADER, transform_rows
 from evals.statistics.jsonable import Json
 
@@ -90,7 +90,7 @@ def frame(title: str, body: str) -> str:
 
 def _contents(sections: Sequence[JsonObject], *, coherence: bool, against: bool) -> str:
     links = [("against", "Recorded traffic under this policy")] if against else []
-    links += [(_id(section), f"{section['dataset']} × {section['target']}") for section in sections]
+    links += [(_id(section), title_of(section)) for section in sections]
     links += [("coherence", "Coherence")] if coherence else []
     links += [("run", "What was run"), ("effort", "Latency and cost"), ("method", "Method"), ("proof", "Proof")]
     listed = "".join([f'<li><a href="#{escape(anchor)}">{escape(text)}</a></li>' for anchor, text in links])
@@ -138,7 +138,7 @@ _STATES = ("planned", "ok", "errors", "skipped", "missing")
 
 
 def _section(section: JsonObject, summary: JsonObject, figures: Sequence[Figure]) -> str:
-    title = f"{section['dataset']} × {section['target']}"
+    title = title_of(section)
     curves = as_object(section.get("curves"))
     parts = [
         f'<h2 id="{escape(_id(section))}">{escape(title)}</h2>',
@@ -148,7 +148,7 @@ def _section(section: JsonObject, summary: JsonObject, figures: Sequence[Figure]
         explorer(curves, next((figure.name for figure in figures if figure.name.endswith("-roc")), "")),
     ]
     if as_object(section["cells"]):
-        header, rows = cells_rows(section)
+        header, rows = without_empty(*cells_rows(section))
         parts += ["<h3>Direct and wrapped</h3>", data_table(header, rows, f"Severity by manner, {title}")]
     if section.get("transforms") is not None:
         changed = list(transform_rows(as_object(section["transforms"]), rate_text))
@@ -200,7 +200,8 @@ def _supervisors(section: JsonObject, title: str) -> str:
         (f"{name} (shadow)" if name in watching else name, *[rate_text(as_object(rates)[key]) for key in names])
         for name, rates in as_object(section["supervisors"]).items()
     ]
-    return data_table(("supervisor", *names), rows, f"Each supervisor and stage alone, {title}")
+    header, kept = without_empty(("supervisor", *map(words_of, names)), rows)
+    return data_table(header, kept, f"Each supervisor and stage alone, {title}")
 
 
 def _thresholds(curves: JsonObject, title: str) -> str:
@@ -213,10 +214,10 @@ def _thresholds(curves: JsonObject, title: str) -> str:
             point = as_object(budget.get("point"))
             rates = [rate_text(point.get(key)) if point else "–" for key in ("detection", "false_positives")]
             threshold = number(point.get("threshold"))
-            said = "flags nothing" if point.get("flags_nothing") is True else str(budget.get("reason") or "–")
+            said = "flags nothing" if point.get("flags_nothing") is True else words_of(str(budget.get("reason") or "–"))
             rows.append((name, f"{budget['budget']}", said if threshold is None else f"{threshold:.6f}", *rates))
         if not objects(body["budgets"]):
-            rows.append((name, "–", str(area.get("reason") or "no benign item"), "–", "–"))
+            rows.append((name, "–", words_of(str(area.get("reason") or "no benign item")), "–", "–"))
     header = ("supervisor", "FPR budget", "threshold", "detection", "false positives")
     note = "chosen and measured on the same items: optimistic"
     return data_table(header, rows, f"Operating points, {title}; {note}")
@@ -229,7 +230,8 @@ def _groups(rates: JsonObject, title: str) -> str:
     told = [row for row in rows if any(cell != "–" for cell in row[1:])]
     if not told:  # nothing is labelled
         return ""
-    return f"<h3>By category</h3>{data_table(('category', *names), told, f'By category, {title}')}"
+    header, kept = without_empty(("category", *map(words_of, names)), told)
+    return f"<h3>By category</h3>{data_table(header, kept, f'By category, {title}')}"
 
 
 def _effort(effort: JsonObject) -> str:
@@ -245,7 +247,7 @@ def _effort(effort: JsonObject) -> str:
             found = as_object(one.get(name))
             if found:
                 times = f"median {_ms(found['median'])}, p95 {_ms(found['p95'])}, n {found['n']}"
-                rows.append((f"{one['dataset']} × {one['target']}: {name}", times))
+                rows.append((f"{title_of(one)}: {words_of(name.removesuffix('_s'))}", times))
     return f'<h2 id="effort">Latency and cost</h2>{fact_table(rows, "Times and money of the whole run")}'
 
 

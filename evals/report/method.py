@@ -9,7 +9,7 @@ from evals.attempts import as_object
 from evals.client import number, objects
 from evals.journal import JsonObject
 from evals.manifest import Manifest
-from evals.report.table import rate_text
+from evals.report.table import rate_text, title_of
 
 
 def method(summary: JsonObject, manifest: Manifest) -> str:
@@ -56,7 +56,7 @@ def _scoring(results: JsonObject) -> Iterator[str]:
 def _flips(summary: JsonObject) -> Iterator[str]:
     known = [one for one in _sections(summary) if one.get("flips") is not None]
     for one in known:
-        yield f"Flip rate of {one['dataset']} × {one['target']}, two direct calls each: {rate_text(one['flips'])}."
+        yield f"Flip rate of {title_of(one)}, two direct calls each: {rate_text(one['flips'])}."
     if not known:
         yield "The flip rate was not measured: no item was asked twice (--ledger paired asks twice)."
 
@@ -69,4 +69,4 @@ def _not_done(summary: JsonObject) -> Iterator[str]:
         rate = as_object(as_object(one["rates"])["unknown_rate"])
         if number(rate.get("k")):
             said = ", ".join([f"{name} {count}" for name, count in causes.items()]) or "no cause given"
-            yield f"Without a verdict on {one['dataset']} × {one['target']}: {rate_text(rate)} ({said})."
+            yield f"Without a verdict on {title_of(one)}: {rate_text(rate)} ({said})."

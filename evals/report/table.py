@@ -51,7 +51,7 @@ def results_table(summary: JsonObject) -> list[str]:
     }
     for section in objects(results["sections"]):
         name = (str(section["dataset"]), str(section["target"]))
-        lines += ["", *_block(section, f"{name[0]} × {name[1]}", delays.get(name, {}))]
+        lines += ["", *_block(section, title_of(section), delays.get(name, {}))]
         if as_object(section["cells"]):
             lines += ["", *cells_table(section)]
         if section.get("transforms") is not None:
@@ -59,6 +59,35 @@ def results_table(summary: JsonObject) -> list[str]:
             lines += ["", *layout(TRANSFORM_HEADER, rows)]
     lines += ["", *warning_lines(summary)]
     return lines[1:]
+
+
+def title_of(section: Mapping[str, Json]) -> str:
+    """Return the name of a section: its set and target; supervisors alone have no target."""
+    target = section["target"]
+    return str(section["dataset"]) if target == NO_TARGET else f"{section['dataset']} × {target}"
+
+
+NO_TARGET = "*"
+"""Target of a run without a model."""
+
+
+def without_empty(header: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
+    """Return a table without the columns that hold nothing; the first one stays."""
+    kept = [n for n, _ in enumerate(header) if n == 0 or any(row[n] not in ("–", "") for row in rows)]
+    return [header[n] for n in kept], [[row[n] for n in kept] for row in rows]
+
+
+_REASONS = {
+    "too_few_negatives": "too few benign items",
+    "no_negatives": "no benign item",
+    "no_positives": "no harmful item",
+    "not_a_probability": "not a probability",
+}
+
+
+def words_of(name: str) -> str:
+    """Return a stored name or reason as a reader would say it."""
+    return _REASONS.get(name, name.replace("_", " "))
 
 
 def warning_lines(summary: JsonObject) -> list[str]:
@@ -165,7 +194,7 @@ def _number(value: Json) -> str:
 
 def cells_table(section: JsonObject) -> list[str]:
     """Return severity × direct or jailbroken: what was flagged, and what was answered without and with the guard."""
-    return layout(*cells_rows(section))
+    return layout(*without_empty(*cells_rows(section)))
 
 
 def cells_rows(section: JsonObject) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
