@@ -136,10 +136,14 @@ def _few_marks(plane: Plane, index: int, one: _Series, points: Sequence[tuple[fl
 
 
 def draw_reliability(name: str, title: str, body: JsonObject) -> Figure | None:
-    """Draw mean score against the share that is harmful, with interval and count of each bin; None without bins."""
+    """Draw mean score against the share that is harmful, with interval and count of each bin.
+
+    Returns:
+        None without bins, and where every item is of one class: the share says nothing of the score then.
+    """
     found = as_object(body.get("calibration"))
     bins = objects(found.get("bins"))
-    if not bins:
+    if not bins or not number(body.get("positives")) or not number(body.get("negatives")):
         return None
     plane = Plane("mean score of the bin", "share that is harmful")
     parts = [plane.frame(), rule(*plane.at(0, 0), *plane.at(1, 1), "diag")]

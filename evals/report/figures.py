@@ -91,10 +91,15 @@ def _planes(name: str, where: str, section: JsonObject, effort: JsonObject) -> l
     ):
         drawn = [_point(key, one, as_object(rates[one]), as_object(efforts.get(one))) for one in sorted(rates)]
         points = [point for point in drawn if point is not None]
-        if points and (key != "cost" or any(point.x for point in points)):  # nothing that costs is no figure
+        if points and (key == "supervisors" or _tells(points)):
             share = key == "supervisors"
             found.append(draw_plane(f"{name}-{key}", f"{title}, {where}", x_name, points, share=share))
     return found
+
+
+def _tells(points: Sequence[Point]) -> bool:
+    """Say whether a plane of time or money shows anything: two points, and one that is not free."""
+    return len(points) > 1 and any(point.x for point in points)
 
 
 def _point(kind: str, name: str, rates: JsonObject, effort: JsonObject) -> Point | None:

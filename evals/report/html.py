@@ -228,7 +228,7 @@ def _groups(rates: JsonObject, title: str) -> str:
     groups = list(as_object(rates[names[0]]))
     rows = [(group, *[rate_text(as_object(rates[name]).get(group)) for name in names]) for group in groups]
     told = [row for row in rows if any(cell != "–" for cell in row[1:])]
-    if not told:  # nothing is labelled
+    if not told or [row[0] for row in told] == ["(none)"]:  # nothing is labelled, or nothing has a category
         return ""
     header, kept = without_empty(("category", *map(words_of, names)), told)
     return f"<h3>By category</h3>{data_table(header, kept, f'By category, {title}')}"

@@ -44,8 +44,12 @@ def figure_block(figure: Figure) -> str:
     return (
         f'<figure id="{escape(figure.name)}"{extra}><figcaption>{escape(figure.title)}</figcaption>'
         f'<div class="plot">{figure.to_svg(alone=False)}</div><p class="note">{escape(figure.description)}</p>'
-        f"<details><summary>The {len(figure.rows)} numbers as a table</summary>{numbers}</details></figure>"
+        f"<details><summary>{_told(len(figure.rows))} as a table</summary>{numbers}</details></figure>"
     )
+
+
+def _told(count: int) -> str:
+    return "The number" if count == 1 else f"The {count} numbers"
 
 
 def figure_blocks(figures: Iterable[Figure]) -> str:

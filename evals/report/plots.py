@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evals.report.svg import Figure, Plane, cell, clip, legend, mark, rule, tip, word
+from evals.report.svg import Figure, Plane, cell, clip, count_of, legend, mark, rule, tip, word
 
 _LEFT, _RIGHT = 12, 468
 HATCH = (
@@ -47,7 +47,9 @@ def draw_forest(name: str, title: str, rates: Sequence[Estimate]) -> Figure:
     parts = [_axis(height - 24)]
     for index, rate in enumerate(rates):
         parts.append(_forest_row(rate, 10 + 42 * index))
-    description = f"{len(rates)} rates on an axis from 0 to 1 with 95 % intervals; thin lines are worst-case bounds."
+    description = (
+        f"{count_of(len(rates), 'rate')} on an axis from 0 to 1 with 95 % intervals; thin lines are worst-case bounds."
+    )
     header = ("rate", "n", "estimate", "lo", "hi", "bound_lo", "bound_hi")
     rows = tuple([(r.label, str(r.n), *map(cell, (r.estimate, r.lo, r.hi, r.bound_lo, r.bound_hi))) for r in rates])
     return Figure(name, title, description, "".join(parts), height, header, rows)
@@ -123,7 +125,7 @@ def draw_plane(name: str, title: str, x_name: str, points: Sequence[Point], *, s
     top = plane.bottom + 60
     parts.append(legend(entries, top))
     description = (
-        f"{len(points)} supervisors; ★ and the dashed line: no other one detects as much for as little."
+        f"{count_of(len(points), 'supervisor')}; ★ and the dashed line: no other one detects as much for as little."
         f"{' The diagonal is guessing.' if share else ''}"
     )
     header = ("supervisor", x_name.replace(" ", "_"), "detection_rate", "on_front", "x_in_words", "detection_in_words")

@@ -20,7 +20,7 @@ def test_tables_have_captions_headers_and_scroll_by_key() -> None:
 def test_a_figure_stands_beside_its_numbers_as_a_table() -> None:  # H-180
     block = figure_block(draw_forest("f", "Rates", [Estimate("a", 3, 0.5, 0.1, 0.9, 0.1, 0.9)]))
     assert "<figcaption>Rates</figcaption>" in block
-    assert "The 1 numbers as a table" in block
+    assert "The number as a table" in block
     assert re.search(r"<th scope=\"row\">a</th><td>3</td>", block)
 
 
