@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from proxy.wire.segments import SegmentList, as_list, as_object, is_word
+from proxy.wire.segments import DATA, SegmentList, as_list, as_object, is_recording, is_word
 
 _AUDIO_FORMATS: Final = frozenset({"wav", "mp3", "flac", "opus", "pcm16", "aac"})
 _MESSAGE_STRUCTURE: Final = frozenset({"role", "tool_call_id", "id", "type", "index", "object"})
@@ -81,16 +81,22 @@ def add_audio(segments: SegmentList, value: object, path: str) -> None:
         return
     told = segments.choice is not None and bool(audio.get("transcript"))  # a caller's own transcript proves nothing
     for key, child in audio.items():
-        if key == "data" and isinstance(child, str) and told:
-            continue
         if key == "data" and isinstance(child, str):
-            segments.add_media(f"{path}/data", _audio_mime(audio), child.encode())
+            _add_recording(segments, child, f"{path}/data", None if told else _audio_mime(audio))
         elif key == "transcript":
             segments.add(f"{path}/transcript", "transcript", child)
         elif key in ("id", "expires_at"):
             segments.add_formed(path, key, child)
         elif not (key == "format" and is_word(child, _AUDIO_FORMATS)):
             segments.add_member(path, key, "other", child)
+
+
+def _add_recording(segments: SegmentList, data: str, path: str, mime: str | None) -> None:
+    """Add sound as media unless it is told in words, and as text what nobody can hear, because it reads."""
+    if mime is not None:
+        segments.add_media(path, mime, data.encode())
+    if not is_recording(data):
+        segments.add(path + DATA, "other", data)
 
 
 def _audio_mime(audio: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from proxy.wire.adapter import Piece
 from proxy.wire.forms import FORMS, fits, is_usage
 from proxy.wire.logprobs import token_texts
 from proxy.wire.names import is_named
-from proxy.wire.segments import KEYS, all_keys, as_list, as_object, escape, leaves_by_index
+from proxy.wire.segments import DATA, KEYS, all_keys, as_list, as_object, escape, is_recording, leaves_by_index
 from supervisors.types import Kind
 
 KINDS: Final[Mapping[str, Kind]] = {
@@ -128,6 +128,8 @@ def _audio_pieces(audio: Mapping[str, Any]) -> list[Piece]:
             found += [Piece(f"{path}/transcript", "transcript", child, ("delta", "audio", key))] if child else []
         elif key == "data" and isinstance(child, str) and child:
             found.append(Piece(f"{path}/data", "media", child, ("delta", "audio", key)))
+            if not is_recording(child):  # nobody can hear it, because it reads
+                found.append(Piece(f"{path}/data{DATA}", "other", child, (), alone=True))
         elif not (key in ("id", "expires_at") and fits(key, child)):
             found += member_pieces(key, child, path, ("delta", "audio", key), "other")
     return found

@@ -20,7 +20,18 @@ from proxy.wire.logprobs import entry_texts
 from proxy.wire.names import is_named
 from proxy.wire.responses_items import CALLER_CALLS, add_annotation, add_item, add_part, type_of
 from proxy.wire.responses_reply import finish_of, response_segments
-from proxy.wire.segments import DATA, KEYS, SegmentList, all_keys, as_list, as_object, escape, leaves_by_index, unescape
+from proxy.wire.segments import (
+    DATA,
+    KEYS,
+    SegmentList,
+    all_keys,
+    as_list,
+    as_object,
+    escape,
+    is_recording,
+    leaves_by_index,
+    unescape,
+)
 from proxy.wire.sse import Frame
 from supervisors.types import Kind, Segment
 
@@ -157,6 +168,8 @@ class EventReader:
             at = (text.key,)
             grown = self._repeat(field, text.kind, value, at) if text.done else self._grow(field, text.kind, value, at)
             pieces.append(grown)
+            if text.kind == "media" and not is_recording(value):  # nobody can hear it, because it reads
+                pieces.append(Piece(field + DATA, "other", value, (), alone=True))
         if event.get("logprobs"):  # tokens that are not those of the text are a text of their own
             spelled = entry_texts(event["logprobs"], value)
             pieces += [Piece(f"{field}/logprobs{at}", "other", one, (), alone=True) for at, one in spelled]

@@ -251,6 +251,25 @@ def decode_base64(payload: str) -> bytes | None:
         return None
 
 
+def is_recording(payload: str) -> bool:
+    """Say whether a text can be the base64 of sound or pictures: not short, and neither letters nor bytes read."""
+    if len(payload) < _SHORTEST_RECORDING or sum(map(payload.count, _LOWER)) > _MOSTLY * len(payload):
+        return False
+    data = decode_base64(payload)
+    if data is None:
+        return False
+    try:
+        return not data.decode("utf-8").replace("\n", " ").isprintable()
+    except UnicodeDecodeError:
+        return True
+
+
+_SHORTEST_RECORDING = 40
+_MOSTLY = 0.7
+_LOWER = "abcdefghijklmnopqrstuvwxyz"
+"""In base64 of anything but text, two characters of five are lower-case letters."""
+
+
 def as_object(value: object) -> dict[str, Any] | None:
     """Return the value if it is a JSON object."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None

@@ -205,6 +205,7 @@ async def test_start_validate_and_schema_need_no_network(tmp_path: Path) -> None
         ({"refusal": f"no {CANARY}"}, "blocked_output"),
         ({"audio": {"id": "a", "data": "AAAA", "transcript": "fine"}}, "answered"),
         ({"audio": {"id": "a", "data": "AAAA", "transcript": CANARY}}, "blocked_output"),
+        ({"audio": {"id": "a", "data": f"a {CANARY}", "transcript": "fine"}}, "blocked_output"),
     ],
 )
 async def test_refusals_and_transcripts_are_judged_and_delivered(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from proxy.wire.chat import CHAT
 from proxy.wire.errors import RequestError
+from proxy.wire.segments import DATA
 from supervisors.types import Segment
 from tests.proxy.wire.planting import Path, leaves, planted, pointer
 
@@ -123,10 +124,10 @@ def text_at(value: Any, at: Path) -> str:
 
 
 def is_allowed(at: Path, top: set[str], segments: Iterable[Segment]) -> bool:
-    """Say whether text there may be in no segment: its field is on the list, or it is media, or sound told in words."""
-    paths = {segment.path for segment in segments if segment.media is not None or segment.kind == "transcript"}
-    told = at[-2:] == ("audio", "data") and pointer((*at[:-1], "transcript")) in paths  # W-12
-    return at[0] in top or bool(set(at[1:]) & ALLOWED_ANYWHERE) or pointer(at) in paths or told
+    """Say whether text there may be in no segment: its field is on the list, or it is media, or sound that reads."""
+    paths = {segment.path for segment in segments if segment.media is not None}
+    paths |= {segment.path.removesuffix(DATA) for segment in segments if CANARY in segment.text}  # W-12
+    return at[0] in top or bool(set(at[1:]) & ALLOWED_ANYWHERE) or pointer(at) in paths
 
 
 @settings(max_examples=200, deadline=None, phases=QUICK)
