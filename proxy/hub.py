@@ -1,27 +1,26 @@
 """A hub of model weights, as the commands that fetch them use it: what a revision holds, and one file of it.
 
-Nothing else opens a connection to one (LU-01). Redirects are followed by hand: a file's body may come from the hub
-itself or from a content host that is named.
+Nothing else opens a connection to one (LU-01). A file's body may come from the hub itself or from a content host that
+is named.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx
 
+from proxy.fetching import Web
 from supervisors.errors import PullError
+from supervisors.hashes import hash_file
 
 HUB: Final = "https://huggingface.co"
 CONTENT_HOSTS: Final = ("cdn-lfs.huggingface.co", "cdn-lfs-us-1.huggingface.co", "cas-bridge.xethub.hf.co")
-_REDIRECTS: Final = 5
-_TIMEOUT_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +29,13 @@ class RemoteFile:
 
     Args:
         path: below the repository's root.
-        size: bytes.
+        size: bytes; None where only the transfer tells.
         sha256: of large files; None for small ones, which have `git_sha1`.
         git_sha1: of the file as a git blob.
     """
 
     path: str
-    size: int
+    size: int | None
     sha256: str | None = None
     git_sha1: str | None = None
 
@@ -63,8 +62,10 @@ class Hub:
 
     def __init__(self, url: str = HUB, token: str | None = None, content_hosts: Sequence[str] = CONTENT_HOSTS) -> None:
         self._url = url.rstrip("/")
-        self._token = token
-        self._hosts = {urlsplit(self._url).netloc, *content_hosts}
+        self._web = Web(urlsplit(self._url).netloc, content_hosts, token, refused=self._explain)
+
+    def _explain(self, repo: str) -> str:
+        return f"access to {repo} is refused: accept its terms at {self._url}/{repo} and give a token with --token-env"
 
     def find(self, repo: str, revision: str | None) -> Snapshot:
         """Resolve a revision to a full commit and return what it holds.
@@ -73,7 +74,7 @@ class Hub:
             PullError: the hub cannot be reached, refuses, or answers something else.
         """
         path = f"/api/models/{quote(repo)}/revision/{quote(revision or 'main', safe='')}"
-        with self._open(f"{self._url}{path}?blobs=true", repo) as reply:
+        with self._web.open(f"{self._url}{path}?blobs=true", repo) as reply:
             reply.read()
             return _read_snapshot(repo, revision, _to_json(reply, repo))
 
@@ -84,76 +85,37 @@ class Hub:
             PullError: it is cut off, longer than declared, or has another hash.
         """
         url = f"{self._url}/{quote(snapshot.repo)}/resolve/{snapshot.revision}/{quote(file.path)}"
-        digest, blob = hashlib.sha256(), hashlib.sha1(f"blob {file.size}\0".encode(), usedforsecurity=False)
-        size = 0
-        with self._open(url, snapshot.repo) as reply, target.open("wb") as stream:
-            for piece in _iterate(reply, file.path):
-                size += len(piece)
-                if size > file.size:
-                    break
-                stream.write(piece)
-                digest.update(piece)
-                blob.update(piece)
-        if size != file.size:
-            msg = f"{file.path} has {'more than ' if size > file.size else ''}{min(size, file.size)} bytes, "
-            raise PullError(f"{msg}{file.size} were announced")
-        for expected, found in ((file.sha256, digest.hexdigest()), (file.git_sha1, blob.hexdigest())):
-            if expected is not None and expected != found:
-                msg = f"{file.path} has hash {found}, {expected} was announced"
-                raise PullError(msg)
-        return digest.hexdigest()
+        self._web.fetch(url, file.path, target, file.size)
+        return check_file(file, target)
 
-    @contextmanager
-    def _open(self, url: str, repo: str) -> Generator[httpx.Response]:
-        """Send a GET and give the reply that is no redirect; the token goes to the hub only."""
-        own = urlsplit(self._url).netloc
-        with httpx.Client(follow_redirects=False, timeout=_TIMEOUT_S, trust_env=False) as client:
-            for _ in range(_REDIRECTS):
-                headers = {}
-                if self._token is not None and urlsplit(url).netloc == own:
-                    headers = {"authorization": f"Bearer {self._token}"}
-                try:
-                    request = client.build_request("GET", url, headers=headers)
-                    reply = client.send(request, stream=True)
-                except httpx.HTTPError as error:
-                    msg = f"the hub cannot be reached: {type(error).__name__}"
-                    raise PullError(msg) from error
-                try:
-                    if not reply.has_redirect_location:
-                        self._check_status(reply, repo)
-                        yield reply
-                        return
-                    url = self._follow(url, reply.headers["location"])
-                finally:
-                    reply.close()
-        msg = "the hub redirects in circles"
+
+def check_file(file: RemoteFile, target: Path) -> str:
+    """Return the SHA-256 of a file that was fetched.
+
+    Raises:
+        PullError: it has another size or hash than was announced.
+    """
+    size = target.stat().st_size
+    if file.size is not None and size != file.size:
+        msg = f"{file.path} has {'more than ' if size > file.size else ''}{min(size, file.size)} bytes, "
+        raise PullError(f"{msg}{file.size} were announced")
+    found = hash_file(target)
+    if file.sha256 is not None and file.sha256 != found:
+        msg = f"{file.path} has hash {found}, {file.sha256} was announced"
         raise PullError(msg)
-
-    def _follow(self, url: str, location: str) -> str:
-        target = urljoin(url, location)
-        parts = urlsplit(target)
-        if parts.netloc not in self._hosts or (parts.scheme != "https" and parts.netloc != urlsplit(self._url).netloc):
-            msg = f"the hub redirects to {parts.hostname}, which is no content host of it"
-            raise PullError(msg)
-        return target
-
-    def _check_status(self, reply: httpx.Response, repo: str) -> None:
-        if reply.status_code in (401, 403):
-            msg = (
-                f"access to {repo} is refused: accept its terms at {self._url}/{repo} and give a token with --token-env"
-            )
-            raise PullError(msg)
-        if reply.status_code != 200:
-            msg = f"the hub answered {reply.status_code} for {repo}"
-            raise PullError(msg)
+    if file.git_sha1 is not None and file.git_sha1 != (blob := _hash_blob(target, size)):
+        msg = f"{file.path} has hash {blob}, {file.git_sha1} was announced"
+        raise PullError(msg)
+    return found
 
 
-def _iterate(reply: httpx.Response, path: str) -> Iterator[bytes]:
-    try:
-        yield from reply.iter_raw(1 << 16)
-    except httpx.HTTPError as error:
-        msg = f"the transfer of {path} broke off: {type(error).__name__}"
-        raise PullError(msg) from error
+def _hash_blob(file: Path, size: int) -> str:
+    """Return what git calls a file of this content."""
+    digest = hashlib.sha1(f"blob {size}\0".encode(), usedforsecurity=False)
+    with file.open("rb") as stream:
+        while piece := stream.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 def _to_json(reply: httpx.Response, repo: str) -> Mapping[str, Any]:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, Protocol
 
-from proxy.hub import Hub, RemoteFile, Snapshot
+from proxy.hub import RemoteFile, Snapshot
 from supervisors.card import list_cards, load_card
 from supervisors.encoder import list_encoders, load_encoder
 from supervisors.errors import ConfigError
@@ -26,6 +26,18 @@ _REFUSED: Final = (".bin", ".pt", ".pth", ".pkl", ".joblib", ".h5", ".msgpack", 
 _PLAIN: Final = ("license", "licence", "notice")
 
 Say = Callable[[str], None]
+
+
+class Origin(Protocol):
+    """Where files come from."""
+
+    def find(self, repo: str, revision: str | None) -> Snapshot:
+        """Return what is there, of a revision that cannot move."""
+        ...
+
+    def fetch(self, snapshot: Snapshot, file: RemoteFile, target: Path) -> str:
+        """Write one file and return its SHA-256."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,15 +140,21 @@ def _is_wanted(source: Source, path: str, *, remote_code: bool) -> bool:
     return path.endswith(_BESIDE) or parts[-1].casefold() in _PLAIN
 
 
-def pull(source: Source, wish: Wish, hub: Hub, say: Say) -> LockedGuard:
+def pull(source: Source, wish: Wish, origin: Origin, say: Say) -> LockedGuard:
     """Fetch a guard and lock it; pulling the same again changes nothing.
+
+    Args:
+        source: which guard.
+        wish: how.
+        origin: a hub, a package or addresses.
+        say: told what an operator should know.
 
     Raises:
         ConfigError: the licence was not accepted, or there is nothing that may be fetched.
         PullError: the transfer failed; nothing is left behind.
     """
     with _alone(wish.lock):
-        snapshot = hub.find(source.repo, wish.revision or source.revision)
+        snapshot = origin.find(source.repo, wish.revision or source.revision)
         files = choose_files(source, snapshot, remote_code=wish.remote_code)
         for line in describe(source, snapshot, files):
             say(line)
@@ -154,7 +172,7 @@ def pull(source: Source, wish: Wish, hub: Hub, say: Say) -> LockedGuard:
         if wish.licence != snapshot.licence:
             msg = f"the licence is {snapshot.licence!r}: read it, then give --accept-licence {snapshot.licence}"
             raise ConfigError(msg)
-        entry = _fetch(source, wish, hub, snapshot, files)
+        entry = _fetch(source, wish, origin, snapshot, files)
         _write(wish.lock, Lock(guards={**lock.guards, source.name: entry}))
         say(f"locked {len(entry.files)} files in {root / entry.folder}")
         return entry
@@ -165,10 +183,12 @@ def describe(source: Source, snapshot: Snapshot, files: Sequence[RemoteFile]) ->
     yield f"{snapshot.repo} at {snapshot.revision}"
     yield f"licence {snapshot.licence}, {'gated' if snapshot.gated else 'not gated'}"
     yield f"code of its own: {'yes' if source.remote_code else 'no'}"
-    yield f"{len(files)} files, {sum([file.size for file in files]) / 1e6:.1f} MB"
+    sizes = [file.size for file in files if file.size is not None]
+    size = f"{sum(sizes) / 1e6:.1f} MB" if len(sizes) == len(files) else "size told at the transfer"
+    yield f"{len(files)} files, {size}"
 
 
-def _fetch(source: Source, wish: Wish, hub: Hub, snapshot: Snapshot, files: Sequence[RemoteFile]) -> LockedGuard:
+def _fetch(source: Source, wish: Wish, origin: Origin, snapshot: Snapshot, files: Sequence[RemoteFile]) -> LockedGuard:
     """Fetch into a temporary folder beside the final one, then move it into place."""
     final = wish.lock.parent / wish.folder
     final.parent.mkdir(parents=True, exist_ok=True)
@@ -178,7 +198,8 @@ def _fetch(source: Source, wish: Wish, hub: Hub, snapshot: Snapshot, files: Sequ
         for file in files:
             target = draft / file.path
             target.parent.mkdir(parents=True, exist_ok=True)
-            locked.append(LockedFile(path=file.path, size=file.size, sha256=hub.fetch(snapshot, file, target)))
+            digest = origin.fetch(snapshot, file, target)
+            locked.append(LockedFile(path=file.path, size=target.stat().st_size, sha256=digest))
         if final.exists():
             final.rename(Path(name) / "before")
         draft.rename(final)

@@ -44,10 +44,20 @@ class Licence(_Strict):
 
 
 class LockedGuard(_Strict):
-    """One pulled guard."""
+    """One pulled guard.
+
+    Args:
+        repo: repository on a hub, ``package:NAME`` or ``url:HOSTS``.
+        revision: full commit; version of the package; hash of all paths and hashes at addresses.
+        licence: which was accepted, and when.
+        remote_code: it has code of its own.
+        folder: below that of the lock file.
+        files: all of them.
+        pulled_with: version of this program.
+    """
 
     repo: str
-    revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+    revision: Annotated[str, Field(pattern=r"^[0-9A-Za-z.!+_-]{1,64}$")]
     licence: Licence
     remote_code: bool = False
     folder: str = Field(min_length=1)
