@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 from proxy.wire.adapter import MODERATIONS_ROUTE, Adapter
 from proxy.wire.errors import RequestError, invalid
 from proxy.wire.input_only import InputOnlyAdapter
-from proxy.wire.segments import SegmentList, as_list, as_object, escape
+from proxy.wire.segments import SegmentList, as_list, as_object
 from supervisors.taxonomy import load_taxonomies
 from supervisors.types import Assessment, Label, Segment, Verdict
 
@@ -71,11 +71,10 @@ def _parts(parts: Sequence[object]) -> tuple[Segment, ...]:
                 "A part must be {type: text, text} or {type: image_url, image_url: {url}}.", f"input[{index}]"
             )
         for key, child in part.items():
-            path = f"/input/{index}/{escape(key)}"
             if key == "image_url":
-                _add_image(segments, child, path, index)
+                _add_image(segments, child, f"/input/{index}/image_url", index)
             elif key != "type":
-                segments.add(path, "text" if key == "text" else "other", child)
+                segments.add_member(f"/input/{index}", key, "text" if key == "text" else "other", child)
     return tuple(segments.found)
 
 
@@ -87,7 +86,7 @@ def _add_image(segments: SegmentList, value: object, path: str, index: int) -> N
         raise invalid("'image_url' must be an object with a 'url'.", f"input[{index}].image_url")
     for key, child in image.items():
         if key != "url":
-            segments.add(f"{path}/{escape(key)}", "other", child)
+            segments.add_member(path, key, "other", child)
     segments.add_url(f"{path}/url", url)
     if url[:5].lower() != "data:":
         segments.add_media(f"{path}/url", "image/unknown", None)
