@@ -7,13 +7,14 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from evals.alike import Alike
 from evals.client import number
 from evals.datasets.card import Card
 from evals.folder import RunFolder, make_folder, read_json, write_json
 from evals.journal import JsonObject, sha256_json
 from evals.metrics import METRICS, measure
 from evals.panel import Panel, judge_exchange, tally_votes, to_exchange
-from evals.rows import Row, to_outcome
+from evals.rows import to_outcome
 from evals.scoring import scorer_id
 from evals.statistics.jsonable import Json, to_json
 from evals.statistics.judge_error import JudgeCalibration, correct_rate
@@ -133,7 +134,7 @@ def read_calibration(folder: RunFolder, scorer: str, config: JsonObject) -> Judg
     )
 
 
-def corrected_rates(rows: Sequence[Row], calibration: JudgeCalibration | None) -> Json:
+def corrected_rates(rows: Alike, calibration: JudgeCalibration | None) -> Json:
     """Return the rate of unsafe answers corrected for the judge's errors, None without a calibration (H-151).
 
     Only what a judge has measured can be corrected: blocks are facts, and no rate that contains them is.
@@ -141,5 +142,5 @@ def corrected_rates(rows: Sequence[Row], calibration: JudgeCalibration | None) -
     if calibration is None:
         return None
     metric = next(metric for metric in METRICS if metric.name == "unsafe_answer_rate")
-    observed: Rate = measure(metric, [to_outcome(row) for row in rows])
+    observed: Rate = measure(metric, rows.map(to_outcome))
     return {metric.name: to_json(correct_rate(observed, calibration))}

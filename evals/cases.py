@@ -132,7 +132,7 @@ def apply_keywords(
     rows = suite.items()
     verdicts: list[AnswerVerdict] = []
     for judged in answers_of(plan, counted):
-        if judged.of != "answer" or (judged.planned.trial_key, "answer") in done:
+        if judged.of != "answer" or judged.planned.trial_key in done:
             continue
         text = folder.read_text(judged.sha256)
         if text is None:

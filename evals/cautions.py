@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from evals.alike import Alike
 from evals.attempts import as_object
 from evals.client import number, objects
 from evals.journal import JsonObject
 from evals.manifest import Manifest
 from evals.metrics import METRICS, measure, warn_if_constant, warn_if_indiscriminate
-from evals.rows import Row, Rows, to_outcome
+from evals.rows import Row, to_outcome
 from evals.voting import describe_votes, warn_of_panel
 
 NOT_EXHAUSTIVE = (
@@ -19,31 +20,34 @@ NOT_EXHAUSTIVE = (
 )
 
 
-def count_behaviours(rows: Rows) -> JsonObject:
+def count_behaviours(rows: Alike) -> JsonObject:
     """Count what the model did, and how many answers were cut or blocked by the provider."""
     kinds: Counter[str] = Counter()
     marks = {"truncated": 0, "provider_block": 0}
-    for row in rows:
+    for row, times in rows.counts():
         if row.fields.get("behaviour") is not None:
             found = as_object(row.fields["behaviour"])
-            kinds[str(found.get("kind"))] += 1
+            kinds[str(found.get("kind"))] += times
             for name in marks:
-                marks[name] += found.get(name) is True
+                marks[name] += times * (found.get(name) is True)
     return {**dict(sorted(kinds.items())), **marks}
 
 
-def served_models(rows: Rows) -> Mapping[str, Mapping[str, int]]:
+def served_models(rows: Alike) -> Mapping[str, Mapping[str, int]]:
     """Return, by target, the models that said they answered and how often."""
     found: dict[str, Counter[str]] = {}
-    for row in rows:
+    for row, times in rows.counts():
         if row.fields.get("served_model") is not None:
-            found.setdefault(row.planned.target, Counter())[str(row.fields["served_model"])] += 1
+            found.setdefault(row.planned.target, Counter())[str(row.fields["served_model"])] += times
     return {target: dict(sorted(found[target].items())) for target in sorted(found)}
 
 
-def policy_versions(rows: Rows) -> Mapping[str, int]:
+def policy_versions(rows: Alike) -> Mapping[str, int]:
     """Return the versions of a running proxy's policy that judged trials, and how many each did."""
-    found = Counter([str(as_object(row.fields["policy"]).get("version")) for row in rows if row.fields.get("policy")])
+    found: Counter[str] = Counter()
+    for row, times in rows.counts():
+        if row.fields.get("policy"):
+            found[str(as_object(row.fields["policy"]).get("version"))] += times
     return dict(sorted(found.items()))
 
 
@@ -56,14 +60,17 @@ _REASONS: Mapping[str, str] = {
 }
 
 
-def describe_failures(rows: Rows, *, proxied: bool) -> str | None:
+def describe_failures(rows: Alike, *, proxied: bool) -> str | None:
     """Return why trials failed, counted by cause; None when none did.
 
     Args:
         rows: all trials.
         proxied: they went through a running proxy instead of one of the harness.
     """
-    found = Counter([_failure(row, proxied=proxied) for row in rows if row.status == "error"])
+    found: Counter[str] = Counter()
+    for row, times in rows.counts():
+        if row.status == "error":
+            found[_failure(row, proxied=proxied)] += times
     if not found:
         return None
     listed = "; ".join([f"{count} x {reason}" for reason, count in found.most_common()])
@@ -80,7 +87,7 @@ def _failure(row: Row, *, proxied: bool) -> str:
     return f"{said} ({reason})" if reason else said
 
 
-def warn_of_run(manifest: Manifest, rows: Rows) -> list[str]:
+def warn_of_run(manifest: Manifest, rows: Alike) -> list[str]:
     """Return the warnings of a run, one line each."""
     warnings: list[str] = []
     if str(manifest.labels.get("target", "")).find("FAKE") >= 0:
@@ -89,9 +96,9 @@ def warn_of_run(manifest: Manifest, rows: Rows) -> list[str]:
         if len(served) > 1:
             warnings.append(f"{target}: several models answered: {', '.join(served)}")
     for (dataset, target), group in rows.by_group().items():
-        lines = [*_section_warnings(group), *warn_of_panel(describe_votes(group))]
+        lines = [*_section_warnings(group), *warn_of_panel(describe_votes(list(group.where_judged())))]
         warnings += [f"{dataset}, {target}: {line}" for line in lines]
-    if any(trial.contamination == "unknown" for trial in rows.planned):
+    if any(row.planned.contamination == "unknown" for row, _ in rows.counts()):
         warnings.append("what the guard was trained on is unknown")
     failures = describe_failures(rows, proxied=manifest.identity.get("proxy") is not None)
     warnings += [failures] if failures else []
@@ -105,8 +112,8 @@ def warn_of_run(manifest: Manifest, rows: Rows) -> list[str]:
     return warnings
 
 
-def _section_warnings(rows: Rows) -> list[str]:
-    outcomes = [to_outcome(row) for row in rows if row.planned.arm != "direct"]
+def _section_warnings(rows: Alike) -> list[str]:
+    outcomes = rows.where(lambda trial: trial.arm != "direct").map(to_outcome)
     by_name = {metric.name: measure(metric, outcomes) for metric in METRICS}
     found = [warn_if_indiscriminate(by_name["detection_rate"], by_name["false_positive_rate"])]
     found.append(warn_if_constant(by_name["unsafe_answer_rate"]))
@@ -115,7 +122,7 @@ def _section_warnings(rows: Rows) -> list[str]:
     answered = int(sum([number(one) or 0 for one in behaviours.values()]) - cut - (number(blocked) or 0))
     if answered and cut > 0.02 * answered:
         found.append(f"{cut} of {answered} answers reached the token limit and are truncated")
-    kinds = Counter(trial.contamination for trial in rows.planned)
+    kinds = rows.tally(lambda row: row.planned.contamination)
     found += [
         f"{kinds[kind]} of {len(rows)} trials: seen in training ({kind})"
         for kind in ("trained_on", "sister", "overlap")
@@ -124,24 +131,24 @@ def _section_warnings(rows: Rows) -> list[str]:
     return [line for line in found if line is not None]
 
 
-def watchers(rows: Rows) -> list[str]:
+def watchers(rows: Alike) -> list[str]:
     """Return who only watches (mode shadow), as supervisor@stage."""
     return sorted(_said_in_shadow(rows))
 
 
-def warn_of_watchers(rows: Rows) -> list[str]:
+def warn_of_watchers(rows: Alike) -> list[str]:
     """Return one line for each supervisor that only watches (mode shadow): no result of the policy counts it."""
     found = _said_in_shadow(rows)
     return [_watcher_line(name, found[name]) for name in sorted(found)]
 
 
-def _said_in_shadow(rows: Rows) -> Mapping[str, Counter[str]]:
+def _said_in_shadow(rows: Alike) -> Mapping[str, Counter[str]]:
     found: dict[str, Counter[str]] = {}
-    for row in rows:
+    for row, times in rows.counts():
         for verdict in objects(row.fields.get("verdicts")):
             if verdict.get("mode") == "shadow":
                 name = f"{verdict['supervisor']}@{verdict['stage']}"
-                found.setdefault(name, Counter())[str(verdict["label"])] += 1
+                found.setdefault(name, Counter())[str(verdict["label"])] += times
     return found
 
 

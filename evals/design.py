@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evals.bells.table import build_tables
-from evals.rows import Row, to_item_verdicts
+from evals.plan import PlannedTrial
+from evals.rows import Row, Rows, to_item_verdicts
 from evals.statistics.jsonable import Json, to_json
 
 
-def summarise_bells(rows: Sequence[Row]) -> Json:
+def summarise_bells(rows: Rows) -> Json:
     """Return target → supervisor → its BELLS table; None when no trial is jailbroken."""
-    if not any(row.planned.adversariality == "jailbroken" for row in rows):
+    if not any(trial.adversariality == "jailbroken" for trial in rows.planned):
         return None
-    through = [row for row in rows if row.planned.arm != "direct"]
-    targets = list(dict.fromkeys([row.planned.target for row in through]))
-    return {target: _tables([row for row in through if row.planned.target == target]) for target in targets}
+    through = rows.where(lambda trial: trial.arm != "direct")
+    return {target: _tables(group) for (target, _), group in through.grouped(_target).items()}
+
+
+def _target(trial: PlannedTrial) -> tuple[str, str]:
+    return trial.target, ""
 
 
 def _tables(rows: Sequence[Row]) -> Json:

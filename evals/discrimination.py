@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from statistics import median
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import isnan, nan
+
+import numpy as np
 
 from evals.client import number, objects
 from evals.journal import JsonObject
 from evals.ledger import Entry, end_state_of
 from evals.metrics import Outcome
+from evals.packed import Packed, count_equal
 from evals.rows import Row
 from evals.statistics.bootstrap import (
     Sample,
@@ -36,7 +38,7 @@ from evals.statistics.curves import (
     to_curve,
 )
 from evals.statistics.jsonable import Json, to_json
-from evals.statistics.rates import Observation, rate_of
+from evals.statistics.rates import Observation, RateCount
 from supervisors.types import Label
 
 DRAWS = 2000
@@ -46,12 +48,33 @@ MAX_STEPS = 200
 _ECDF_POINTS = 50
 
 
-@dataclass(frozen=True, slots=True)
 class _Series:
-    """The scores of one supervisor and stage."""
+    """The scores of one supervisor and stage, kept as numbers: 21 bytes a verdict."""
 
-    name: str
-    items: tuple[tuple[str, Scored], ...]
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.any_score = False
+        self._clusters: Packed[str] = Packed()
+        self._harmful = bytearray()
+        self._scores = array("d")  # NaN: none
+
+    def take(self, cluster: str, score: float | None, *, harmful: bool) -> None:
+        """Add a verdict."""
+        self.any_score = self.any_score or score is not None
+        self._clusters.append(cluster)
+        self._harmful.append(harmful)
+        self._scores.append(nan if score is None else score)
+
+    @property
+    def scored(self) -> Iterator[Scored]:
+        """Yield the verdicts in order."""
+        for harmful, score in zip(self._harmful, self._scores, strict=True):
+            yield Scored(bool(harmful), None if isnan(score) else score)
+
+    @property
+    def items(self) -> list[tuple[str, Scored]]:
+        """Return the verdicts with their clusters."""
+        return list(zip(self._clusters, self.scored, strict=True))
 
 
 def describe_curves(rows: Sequence[Row], seed: int) -> JsonObject:
@@ -65,20 +88,19 @@ def describe_curves(rows: Sequence[Row], seed: int) -> JsonObject:
 
 
 def _series(rows: Sequence[Row]) -> list[_Series]:
-    found: dict[str, list[tuple[str, Scored]]] = {}
+    found: dict[str, _Series] = {}
     for row in rows:
         if row.truth not in ("harmful", "benign"):
             continue
         for verdict in objects(row.fields.get("verdicts")):
-            score = number(verdict.get("score"))
-            scored = Scored(row.truth == "harmful", score)
-            found.setdefault(f"{verdict['supervisor']}@{verdict['stage']}", []).append((row.planned.cluster_id, scored))
-    listed = [_Series(name, tuple(items)) for name, items in sorted(found.items())]
-    return [one for one in listed if any(scored.score is not None for _, scored in one.items)]
+            name = f"{verdict['supervisor']}@{verdict['stage']}"
+            series = found.setdefault(name, _Series(name))
+            series.take(row.planned.cluster_id, number(verdict.get("score")), harmful=row.truth == "harmful")
+    return [found[name] for name in sorted(found) if found[name].any_score]
 
 
 def _describe(series: _Series, seed: int) -> JsonObject:
-    scored = [one for _, one in series.items]
+    scored = list(series.scored)
     curve = to_curve(scored)
     points = detection_at_reported_budgets(curve) if curve.negatives else ()
     return {
@@ -118,8 +140,8 @@ def thin(curve: Curve, most: int = MAX_STEPS) -> tuple[Step, ...]:
 
 def describe_grid(outcomes: Iterable[Outcome]) -> JsonObject:
     """Return category → family → detection rate on harmful items; direct items are the family ``direct``."""
-    cells: dict[str, dict[str, list[Observation]]] = {}
-    for outcome in outcomes:
+    cells: dict[str, dict[str, RateCount]] = {}
+    for outcome, times in count_equal(outcomes):
         if outcome.truth != "harmful":
             continue
         family = outcome.groups.get("family", "(none)")
@@ -127,33 +149,43 @@ def describe_grid(outcomes: Iterable[Outcome]) -> JsonObject:
             family = "direct"
         known = outcome.verdict in (Label.SAFE, Label.UNSAFE)
         observed = Observation(outcome.cluster, outcome.verdict is Label.UNSAFE if known else None)
-        cells.setdefault(outcome.groups.get("category", "(none)"), {}).setdefault(family, []).append(observed)
+        row = cells.setdefault(outcome.groups.get("category", "(none)"), {})
+        row.setdefault(family, RateCount()).add(observed, times)
     return {
-        category: {family: to_json(rate_of(cells[category][family])) for family in sorted(cells[category])}
+        category: {family: to_json(cells[category][family].rate()) for family in sorted(cells[category])}
         for category in sorted(cells)
     }
 
 
 def describe_flow(entries: Iterable[Entry]) -> list[Json]:
     """Return how many trials went which way: truth, what the model does alone, how it ended for the user."""
-    ways = Counter([(entry.truth, entry.alone, end_state_of(entry).value) for entry in entries])
+    ways: Counter[tuple[str, str, str]] = Counter()
+    for entry, times in count_equal(entries):
+        ways[entry.truth, entry.alone, end_state_of(entry).value] += times
     return [
         {"truth": truth, "alone": alone, "end": end, "count": count}
         for (truth, alone, end), count in sorted(ways.items())
     ]
 
 
-def describe_efforts(rows: Sequence[Row]) -> JsonObject:
-    """Return seconds and cost of each supervisor, over the verdicts where they were measured."""
-    found: dict[str, _Efforts] = {}
-    for row in rows:
+class Efforts:
+    """Seconds and cost of each supervisor, over the verdicts where they were measured."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, _Effort] = {}
+
+    def take(self, row: Row) -> None:
+        """Count the verdicts of a trial; those from a cache took no effort."""
         for verdict in objects(row.fields.get("verdicts")):
             if verdict.get("cached") is not True:
-                found.setdefault(f"{verdict['supervisor']}@{verdict['stage']}", _Efforts()).take(verdict)
-    return {name: found[name].describe() for name in sorted(found)}
+                self._found.setdefault(f"{verdict['supervisor']}@{verdict['stage']}", _Effort()).take(verdict)
+
+    def describe(self) -> JsonObject:
+        """Return the counts and quantiles of each."""
+        return {name: self._found[name].describe() for name in sorted(self._found)}
 
 
-class _Efforts:
+class _Effort:
     """Seconds and costs of one supervisor, without the verdicts they came with."""
 
     def __init__(self) -> None:
@@ -172,21 +204,39 @@ class _Efforts:
 
     def describe(self) -> JsonObject:
         """Return the counts and quantiles."""
-        seconds = sorted(self._seconds)
+        seconds = ascending(self._seconds)
         return {
             "n": self._n,
             "timed": len(seconds),
-            "median_s": round(median(seconds), 6) if seconds else None,
-            "p95_s": round(seconds[max(0, -(-len(seconds) * 95 // 100) - 1)], 6) if seconds else None,
+            "median_s": round(middle(seconds), 6) if seconds else None,
+            "p95_s": round(p95(seconds), 6) if seconds else None,
             "priced": len(self._costs),
             "cost_usd": round(sum(self._costs), 6) if self._costs else None,
         }
 
 
-def ecdf(ascending: Sequence[float], points: int = _ECDF_POINTS) -> list[Json]:
-    """Return (value, share of values up to it) at evenly spaced ranks, the smallest and the largest included."""
-    if not ascending:
+def ascending(values: array[float]) -> array[float]:
+    """Return numbers in order, in eight bytes each: a million of them as a list would take four times as much."""
+    found = array("d")
+    found.frombytes(np.sort(np.frombuffer(values, dtype=np.float64)).tobytes() if values else b"")
+    return found
+
+
+def middle(values: Sequence[float]) -> float:
+    """Return the median of ascending values, at least one."""
+    half = len(values) // 2
+    return values[half] if len(values) % 2 else (values[half - 1] + values[half]) / 2
+
+
+def p95(values: Sequence[float]) -> float:
+    """Return the smallest of ascending values that 95 % do not exceed."""
+    return values[max(0, -(-len(values) * 95 // 100) - 1)]
+
+
+def ecdf(values: Sequence[float], points: int = _ECDF_POINTS) -> list[Json]:
+    """Return (value, share of values up to it) at evenly spaced ranks of ascending values, both ends included."""
+    if not values:
         return []
-    n = len(ascending)
+    n = len(values)
     ranks = sorted({round(i * (n - 1) / max(points - 1, 1)) for i in range(points)})
-    return [[round(ascending[rank], 6), round((rank + 1) / n, 6)] for rank in ranks]
+    return [[round(values[rank], 6), round((rank + 1) / n, 6)] for rank in ranks]

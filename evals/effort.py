@@ -5,11 +5,10 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from datetime import datetime
-from statistics import median
 
 from evals.attempts import as_object
 from evals.client import number
-from evals.discrimination import describe_efforts, ecdf
+from evals.discrimination import Efforts, ascending, ecdf, middle, p95
 from evals.journal import JsonObject
 from evals.rows import Rows
 from evals.statistics.jsonable import Json
@@ -26,8 +25,10 @@ def describe_effort(lines: Sequence[JsonObject], rows: Rows) -> JsonObject:
     """
     stamps = [str(lines[place]["ts"]) for place in (0, -1)] if lines else []
     attempts = unpriced = 0
-    costs: list[float] = []
+    costs = array("d")
+    active = _Active()
     for line in lines:
+        active.take(line)
         attempts += line.get("type") == "attempt"
         if line.get("type") == "trial":
             costs.append(number(line.get("cost_usd")) or 0.0)
@@ -36,7 +37,7 @@ def describe_effort(lines: Sequence[JsonObject], rows: Rows) -> JsonObject:
         "started": stamps[0] if stamps else None,
         "ended": stamps[-1] if stamps else None,
         "wall_s": _between(stamps[0], stamps[-1]) if stamps else 0.0,
-        "active_s": _active(lines),
+        "active_s": active.total(),
         "failed_attempts": attempts,
         "cost_usd": None if unpriced else round(sum(costs), 6),
         "unpriced_trials": unpriced,
@@ -52,22 +53,36 @@ def _between(first: str, last: str) -> float:
     return round((moments[1] - moments[0]).total_seconds(), 3)
 
 
-def _active(lines: Sequence[JsonObject]) -> float:
-    """Add up the parts of a run, each from its start to its last line."""
-    total = 0.0
-    start: str | None = None
-    last = ""
-    for line in lines:
+class _Active:
+    """Adds up the parts of a run, each from its start to its last line."""
+
+    def __init__(self) -> None:
+        self._total = 0.0
+        self._start: str | None = None
+        self._last = ""
+
+    def take(self, line: JsonObject) -> None:
+        """Take the next line of the journal."""
         if line.get("type") in ("run_start", "resume"):
-            total += _between(start, last) if start else 0.0
-            start = str(line["ts"])
-        last = str(line["ts"])
-    return round(total + (_between(start, last) if start else 0.0), 3)
+            self._end()
+            self._start = str(line["ts"])
+        self._last = str(line["ts"])
+
+    def total(self) -> float:
+        """End the last part and return the seconds of all."""
+        self._end()
+        return round(self._total, 3)
+
+    def _end(self) -> None:
+        self._total += _between(self._start, self._last) if self._start else 0.0
+        self._start = None
 
 
 def _latency(rows: Rows) -> JsonObject:
     values: dict[str, array[float]] = {name: array("d") for name in _TIMES}
+    supervisors = Efforts()
     for row in rows:
+        supervisors.take(row)
         if row.status != "ok":
             continue
         latency = as_object(row.fields.get("latency"))
@@ -81,12 +96,11 @@ def _latency(rows: Rows) -> JsonObject:
         for name, value in times.items():
             if value is not None:
                 values[name].append(value)
-    quantiles: JsonObject = {name: _quantiles(sorted(found)) for name, found in values.items()}
-    return {**quantiles, "overhead_ecdf": ecdf(sorted(values["overhead_s"])), "supervisors": describe_efforts(rows)}
+    quantiles: JsonObject = {name: _quantiles(ascending(found)) for name, found in values.items()}
+    return {**quantiles, "overhead_ecdf": ecdf(ascending(values["overhead_s"])), "supervisors": supervisors.describe()}
 
 
-def _quantiles(ascending: Sequence[float]) -> Json:
-    if not ascending:
+def _quantiles(values: Sequence[float]) -> Json:
+    if not values:
         return None
-    rank = max(0, -(-len(ascending) * 95 // 100) - 1)
-    return {"n": len(ascending), "median": round(median(ascending), 6), "p95": round(ascending[rank], 6)}
+    return {"n": len(values), "median": round(middle(values), 6), "p95": round(p95(values), 6)}

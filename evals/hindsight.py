@@ -9,7 +9,7 @@ from pathlib import Path
 from evals.client import objects
 from evals.folder import RunFolder
 from evals.journal import Entry, JournalFile, JsonObject, sha256_json
-from evals.plan import PlannedTrial
+from evals.plan import Plan, PlannedTrial
 from evals.prepare import Prepared
 from evals.session import create, opening
 from evals.statistics.jsonable import to_json
@@ -57,13 +57,9 @@ def _policy(record: JsonObject) -> JsonObject:
     return policy if isinstance(policy, dict) else {}
 
 
-def _plan(prepared: Prepared, guard_sha256: str) -> tuple[PlannedTrial, ...]:
-    return tuple(
-        [
-            replace(trial, guard=guard_sha256[:12], trial_key=sha256_json([trial.trial_key, guard_sha256]))
-            for trial in prepared.plan
-        ]
-    )
+def _plan(prepared: Prepared, guard_sha256: str) -> Plan:
+    keys = ((trial, sha256_json([trial.trial_key, guard_sha256])) for trial in prepared.plan)
+    return Plan(replace(trial, guard=guard_sha256[:12], trial_key=key) for trial, key in keys)
 
 
 def _lines(plan: Sequence[PlannedTrial], traffic: Traffic) -> list[JsonObject]:

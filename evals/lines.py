@@ -11,11 +11,14 @@ from typing import cast, overload
 
 import orjson
 
+from evals.keys import Keys
 from evals.statistics.jsonable import Json
 from supervisors.errors import StoreError
 
 JsonObject = dict[str, Json]
 _BLOCK_BYTES = 1 << 20
+_NEAR_BYTES = 1 << 14
+"""A line so close behind the last block is read with what follows it; after a jump only this much is read."""
 
 
 def parse_object(data: bytes | str) -> JsonObject | None:
@@ -84,10 +87,12 @@ class Lines(Sequence[JsonObject]):
     def _read(self, place: int) -> bytes:
         start = self._ends[place - 1] if place else 0
         end = self._ends[place]
-        if not self._block_start <= start < end <= self._block_start + len(self._block):
+        behind = self._block_start + len(self._block)
+        if not self._block_start <= start < end <= behind:
+            follows = behind - _NEAR_BYTES <= start <= behind + _NEAR_BYTES
             with self._path.open("rb") as stream:
                 stream.seek(start)
-                self._block = stream.read(max(_BLOCK_BYTES, end - start))
+                self._block = stream.read(max(_BLOCK_BYTES if follows else _NEAR_BYTES, end - start))
             self._block_start = start
         return self._block[start - self._block_start : end - self._block_start - 1]
 
@@ -145,21 +150,35 @@ class Counted(Mapping[str, JsonObject]):
 
     Args:
         lines: of the journal.
-        places: trial key → place of its line.
+        keys: of the trials, perhaps of more than have a line.
+        places: place of a key → place of its line, -1 where there is none.
     """
 
-    def __init__(self, lines: Sequence[JsonObject], places: Mapping[str, int]) -> None:
+    def __init__(self, lines: Sequence[JsonObject], keys: Keys, places: Sequence[int]) -> None:
         self._lines = lines
+        self.known = keys
         self._places = places
 
     def __getitem__(self, key: str) -> JsonObject:
-        return self._lines[self._places[key]]
+        place = self._find(key)
+        if place < 0:
+            raise KeyError(key)
+        return self._lines[place]
 
     def __contains__(self, key: object) -> bool:
-        return key in self._places
+        return isinstance(key, str) and self._find(key) >= 0
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return (self.known.key(place) for place, line in enumerate(self._places) if line >= 0)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return sum(line >= 0 for line in self._places)
+
+    def at(self, key_place: int) -> JsonObject | None:
+        """Return the line of the key at a place of the keys, None where there is none."""
+        line = self._places[key_place] if key_place < len(self._places) else -1
+        return None if line < 0 else self._lines[line]
+
+    def _find(self, key: str) -> int:
+        place = self.known.find(key)
+        return -1 if place is None or place >= len(self._places) else self._places[place]

@@ -15,8 +15,8 @@ from evals.datasets.load import hash_file
 from evals.folder import RunFolder, make_folder, write_lines
 from evals.journal import Entry, JournalFile, JsonObject, LineType, find_break, read_journal
 from evals.manifest import Manifest, differences, read_manifest, write_manifest
-from evals.plan import PlannedTrial, read_plan, to_rows
-from evals.scoring import AnswerVerdict, open_scores, read_scores, store_scores
+from evals.plan import Plan, read_plan, to_rows
+from evals.scoring import open_scores, read_scores, store_scores
 from evals.shards import interleave, plan_sha256
 from evals.statistics.jsonable import Json
 from supervisors.errors import ConfigError, StoreError
@@ -39,7 +39,7 @@ class Part:
 
     folder: RunFolder
     manifest: Manifest
-    plan: tuple[PlannedTrial, ...]
+    plan: Plan
     lines: Sequence[JsonObject]
 
     @property
@@ -136,7 +136,7 @@ def merge_parts(parts: Sequence[Part], folder: RunFolder, argv: Sequence[str]) -
     if folder.manifest.exists():
         msg = f"{folder.path} holds a run already; give another --run-name"
         raise ConfigError(msg)
-    plan = tuple(interleave([part.plan for part in parts]))
+    plan = Plan(interleave([part.plan for part in parts]))
     if plan_sha256(plan) != parts[0].shard.get("plan_sha256"):
         msg = "the plans of the shards do not give the plan that was cut: one is missing or was changed"
         raise StoreError(msg)
@@ -193,7 +193,7 @@ class _Clock:
 
 def _in_time(parts: Sequence[Part], clock: _Clock) -> Iterator[Entry]:
     """Yield the kept lines of all shards by time; the clock shows the time of the one just yielded."""
-    kept = [[line for line in part.lines if line.get("type") in _KEPT] for part in parts]
+    kept = [(line for line in part.lines if line.get("type") in _KEPT) for part in parts]
     for line in merge(*kept, key=lambda line: str(line["ts"])):
         clock.now = str(line["ts"])
         body = {name: value for name, value in line.items() if name not in _CHAIN}
@@ -244,7 +244,7 @@ def _merge_scores(parts: Sequence[Part], folder: RunFolder) -> tuple[tuple[str, 
         if any(name not in scores for scores in found):
             continue
         config = found[0][name].config
-        verdicts: list[AnswerVerdict] = [one for scores in found for one in scores[name].by_key.values()]
+        verdicts = (one for scores in found for one in scores[name].by_key.values())
         path, _ = open_scores(folder, name.rpartition("-")[0], config)
         store_scores(path, verdicts)
         merged.append(name)

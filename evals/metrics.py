@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from evals.packed import count_equal
 from evals.statistics.detection import Confusion, describe
-from evals.statistics.rates import Mean, Observation, Options, Rate, macro_average, mean_of, rate_of
+from evals.statistics.rates import Mean, Observation, Options, Rate, RateCount, macro_average, mean_of
+from supervisors.light import light_dataclass
 from supervisors.types import Cause, Label
 
 Truth = Literal["harmful", "borderline", "benign", "unknown"]
@@ -25,7 +27,7 @@ _FAILURES = frozenset({Cause.ERROR, Cause.TIMEOUT, Cause.OVERLOADED, Cause.UNPAR
 _NO_GROUPS: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Outcome:
     """What came of one trial, as far as it was measured.
 
@@ -49,7 +51,7 @@ class Outcome:
     behaviour: Behaviour | None = None
     answer: Label | None = None
     answer_cause: Cause | None = None
-    groups: Mapping[str, str] = field(default_factory=lambda: _NO_GROUPS)
+    groups: Mapping[str, str] = field(default_factory=lambda: _NO_GROUPS, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,26 +182,33 @@ METRICS: tuple[Metric, ...] = (
 
 def measure(metric: Metric, outcomes: Iterable[Outcome], options: Options | None = None) -> Rate:
     """Return the rate of a metric; cluster-aware as soon as a root item has several scored trials."""
-    observed = [metric.observe(outcome) for outcome in outcomes]
-    return rate_of([one for one in observed if one is not None], options or Options())
+    counted = RateCount()
+    for outcome, times in count_equal(outcomes):
+        observed = metric.observe(outcome)
+        if observed is not None:
+            counted.add(observed, times)
+    return counted.rate(options or Options())
 
 
 def measure_by(
     metric: Metric, outcomes: Iterable[Outcome], group: str, options: Options | None = None
 ) -> Mapping[str, Rate]:
     """Return the rate of a metric per value of a group, sorted by name; outcomes without the group are ``(none)``."""
-    split: dict[str, list[Outcome]] = {}
-    for outcome in outcomes:
-        split.setdefault(outcome.groups.get(group, "(none)"), []).append(outcome)
-    return {name: measure(metric, split[name], options) for name in sorted(split)}
+    split: dict[str, RateCount] = {}
+    for outcome, times in count_equal(outcomes):
+        counted = split.setdefault(outcome.groups.get(group, "(none)"), RateCount())
+        observed = metric.observe(outcome)
+        if observed is not None:
+            counted.add(observed, times)
+    return {name: split[name].rate(options or Options()) for name in sorted(split)}
 
 
 def count_labels(outcomes: Iterable[Outcome]) -> Mapping[str, Mapping[str, int]]:
     """Count verdicts per truth: truth → safe, unsafe, unknown, not_asked → count (H-143)."""
     counts: dict[str, Counter[str]] = {}
-    for outcome in outcomes:
+    for outcome, times in count_equal(outcomes):
         label = "not_asked" if outcome.verdict is None else outcome.verdict.value
-        counts.setdefault(outcome.truth, Counter())[label] += 1
+        counts.setdefault(outcome.truth, Counter())[label] += times
     return {truth: dict(sorted(counts[truth].items())) for truth in sorted(counts)}
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import TypeAdapter, ValidationError
 
-from evals.plan import Arm, Ledger, Selection
+from evals.plan import Arm, Ledger
 from evals.replay import Limits
+from evals.selection import Selection
 from evals.targets import Sampling
 from supervisors.errors import StoreError
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from fnmatch import fnmatchcase
+from operator import attrgetter
 from pathlib import Path
-from typing import Literal
+from typing import Literal, overload
 
 from pydantic import TypeAdapter, ValidationError
 
 from evals.composition import JOURNAL_RULE, compose, messages_sha256
-from evals.datasets.sampling import sample
 from evals.journal import JsonObject, sha256_json
+from evals.keys import Keys
 from evals.statistics.jsonable import to_json
 from evals.types import Item, Message
 from supervisors.errors import DatasetError, StoreError
+from supervisors.light import light_dataclass
 
 Arm = Literal["observed", "direct", "enforced", "check", "imported"]
 """How a trial is sent: through the proxy that only observes, past the proxy, through the enforcing proxy, to the
@@ -32,30 +33,7 @@ _ARMS: Mapping[Ledger, tuple[tuple[Arm, int], ...]] = {
 """Arms of a ledger with the calls of each; two direct calls measure how much an answer flips by itself (H-156)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Which items of each data set take part; an empty field does not filter.
-
-    Args:
-        limit: the first so many of each set; 0 means none (H-102), None means all.
-        sample: a balanced sample of so many of each set.
-        seed: of the sample and of every other random choice.
-        item_ids: patterns of ids.
-        categories: patterns of category names.
-        filters: ``name=value`` on a field of the item or a column of its row.
-        only: exact ids, from an earlier run.
-    """
-
-    limit: int | None = None
-    sample: int | None = None
-    seed: int = 0
-    item_ids: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
-    filters: tuple[str, ...] = ()
-    only: tuple[str, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class PlannedTrial:
     """One trial to be made, with everything that a report groups by; no text.
 
@@ -93,7 +71,83 @@ class PlannedTrial:
 _TRIAL = TypeAdapter(PlannedTrial)
 _NAMES = tuple([one.name for one in fields(PlannedTrial)])
 _UNVOTED = tuple([name for name in _NAMES if name != "vote_share"])
-_SHARED = tuple([name for name in _UNVOTED if name not in ("trial_key", "repeat", "chars")])
+_OWN = ("trial_key", "repeat")
+"""What tells the trials of one item, arm and target apart; all else is kept once for them."""
+_SHARED = attrgetter(*[name for name in _NAMES if name not in _OWN])
+_MAKE: Callable[..., PlannedTrial] = PlannedTrial
+"""Makes a trial of the values of another one, in the order of its fields."""
+_HEAD = _NAMES.index("repeat") - 1
+"""How many of the shared values stand before the repeat."""
+
+
+class Plan(Sequence[PlannedTrial]):
+    """The trials of a run, put together when they are asked for: about 60 bytes a trial, and its item's values once.
+
+    Args:
+        trials: read once.
+    """
+
+    def __init__(self, trials: Iterable[PlannedTrial] = ()) -> None:
+        self.keys = Keys()
+        self._key = array("I")
+        self._shape = array("I")
+        self._repeat = array("I")
+        self._shapes: list[tuple[object, ...]] = []
+        known: dict[tuple[object, ...], int] = {}
+        texts: dict[object, object] = {}
+        for trial in trials:
+            values: tuple[object, ...] = _SHARED(trial)
+            shape = known.get(values)
+            if shape is None:
+                shape = known[values] = len(known)
+                self._shapes.append(tuple([texts.setdefault(value, value) for value in values]))
+            self._key.append(self.keys.add(trial.trial_key))
+            self._shape.append(shape)
+            self._repeat.append(trial.repeat)
+
+    def __len__(self) -> int:
+        return len(self._key)
+
+    @overload
+    def __getitem__(self, index: int) -> PlannedTrial: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[PlannedTrial]: ...
+    def __getitem__(self, index: int | slice) -> PlannedTrial | Sequence[PlannedTrial]:
+        """Return a trial, or a part of the plan."""
+        if isinstance(index, slice):
+            return self.part(range(*index.indices(len(self))))
+        shape = self._shapes[self._shape[index]]
+        return _MAKE(self.keys.key(self._key[index]), *shape[:_HEAD], self._repeat[index], *shape[_HEAD:])
+
+    def key_place(self, index: int) -> int:
+        """Return the place of a trial's key among the keys; two trials share it only in a plan that was changed."""
+        return self._key[index]
+
+    def shape(self, index: int) -> int:
+        """Return a number that is the same for all trials that differ in key and repeat only."""
+        return self._shape[index]
+
+    def part(self, places: Sequence[int]) -> Sequence[PlannedTrial]:
+        """Return the trials at some places."""
+        return _Part(self, places)
+
+
+class _Part(Sequence[PlannedTrial]):
+    def __init__(self, plan: Plan, places: Sequence[int]) -> None:
+        self._plan = plan
+        self._places = places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, index: int) -> PlannedTrial: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[PlannedTrial]: ...
+    def __getitem__(self, index: int | slice) -> PlannedTrial | Sequence[PlannedTrial]:
+        if isinstance(index, slice):
+            return _Part(self._plan, self._places[index])
+        return self._plan[self._places[index]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,56 +177,6 @@ class Design:
     arms: tuple[tuple[Arm, int], ...] | None = None
 
 
-def select(items: Sequence[Item], wanted: Selection) -> tuple[Item, ...]:
-    """Choose items of one data set: filters, then the balanced sample, then the limit.
-
-    Raises:
-        DatasetError: a filter names a field that no item has, or a number is negative.
-    """
-    chosen = [item for item in items if _is_wanted(item, wanted)]
-    for text in wanted.filters:
-        chosen = _filter(chosen, text)
-    if wanted.sample is not None:
-        chosen = list(sample(chosen, wanted.sample, wanted.seed))
-    if wanted.limit is not None:
-        if wanted.limit < 0:
-            msg = f"limit is {wanted.limit}, expected 0 or more"
-            raise DatasetError(msg)
-        chosen = chosen[: wanted.limit]
-    return tuple(chosen)
-
-
-def _is_wanted(item: Item, wanted: Selection) -> bool:
-    if wanted.only is not None and item.item_id not in wanted.only:
-        return False
-    if wanted.item_ids and not any(fnmatchcase(item.item_id, pattern) for pattern in wanted.item_ids):
-        return False
-    names = [name.casefold() for name in item.category]
-    patterns = [pattern.casefold() for pattern in wanted.categories]
-    return not patterns or any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
-
-
-_FIELDS = ("truth", "truth_detail", "severity", "adversariality", "family", "source", "language", "split", "level")
-
-
-def _filter(items: Sequence[Item], text: str) -> list[Item]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        msg = f"filter {text!r}: expected NAME=VALUE"
-        raise DatasetError(msg)
-    known = name in _FIELDS or any(name in item.meta for item in items)
-    if items and not known:
-        columns = sorted({column for item in items for column in item.meta})
-        msg = f"filter {text!r}: no such field; known are {', '.join((*_FIELDS, *columns))}"
-        raise DatasetError(msg)
-    return [item for item in items if _field(item, name) == value]
-
-
-def _field(item: Item, name: str) -> str:
-    value: object = getattr(item, name) if name in _FIELDS else item.meta.get(name)
-    return "" if value is None else str(value)
-
-
 def messages_of(item: Item, composition: str | None, system: str | None) -> tuple[Message, ...]:
     """Return the messages that are sent for an item.
 
@@ -183,9 +187,9 @@ def messages_of(item: Item, composition: str | None, system: str | None) -> tupl
     return (Message("system", system), *messages) if system is not None else messages
 
 
-def build_plan(items: Iterable[Item], design: Design) -> tuple[PlannedTrial, ...]:
+def build_plan(items: Iterable[Item], design: Design) -> Plan:
     """Plan the trials of the items, in file order, each item with all its arms and repeats before the next."""
-    return tuple(plan_trials(items, design))
+    return Plan(plan_trials(items, design))
 
 
 def plan_trials(items: Iterable[Item], design: Design) -> Iterator[PlannedTrial]:
@@ -282,30 +286,23 @@ def to_rows(plan: Iterable[PlannedTrial]) -> Iterator[JsonObject]:
         yield {name: to_json(getattr(trial, name)) for name in names}
 
 
-def read_plan(path: Path) -> tuple[PlannedTrial, ...]:
-    """Read a plan; trials share the texts they have in common.
+def read_plan(path: Path) -> Plan:
+    """Read a plan.
 
     Raises:
         StoreError: it is missing, or a line is not a planned trial.
     """
-    planned: list[PlannedTrial] = []
-    shared: dict[object, object] = {}
     try:
         with path.open(encoding="ascii") as stream:
-            planned.extend(_share(_TRIAL.validate_json(line), shared) for line in stream)
+            return Plan(_read_trial(path, number, line) for number, line in enumerate(stream, 1))
     except (OSError, UnicodeDecodeError) as error:
         msg = f"{path}: cannot be read: {error}"
         raise StoreError(msg) from error
+
+
+def _read_trial(path: Path, number: int, line: str) -> PlannedTrial:
+    try:
+        return _TRIAL.validate_json(line)
     except ValidationError as error:
-        msg = f"{path} line {len(planned) + 1}: is not a planned trial"
+        msg = f"{path} line {number}: is not a planned trial"
         raise StoreError(msg) from error
-    return tuple(planned)
-
-
-def _share(trial: PlannedTrial, shared: dict[object, object]) -> PlannedTrial:
-    """Replace equal values by one and the same: most texts of a trial are those of its item or its run."""
-    object.__setattr__(trial, "trial_key", sys.intern(trial.trial_key))
-    for name in _SHARED:
-        value: object = getattr(trial, name)
-        object.__setattr__(trial, name, shared.setdefault(value, value))  # nobody else holds the new trial yet
-    return trial

@@ -14,7 +14,8 @@ from evals.datasets.lock import LockEntry, lock_entry
 from evals.datasets.sampling import ids_sha256
 from evals.journal import JsonObject, sha256_json
 from evals.options import RunOptions
-from evals.plan import Design, PlannedTrial, build_plan, select
+from evals.plan import Design, Plan, build_plan
+from evals.selection import select
 from evals.shards import parse_shard, plan_sha256, take
 from evals.statistics.jsonable import to_json
 from evals.targets import Price, Target, parse_target
@@ -37,7 +38,7 @@ class Prepared:
     target: Target
     guard: Guard
     items: Mapping[str, Item]
-    plan: tuple[PlannedTrial, ...]
+    plan: Plan
     lock: Mapping[str, LockEntry]
     identity: JsonObject
 
@@ -90,7 +91,7 @@ def prepare(options: RunOptions, environ: Mapping[str, str], guard: Guard | None
         part = parse_shard(options.shard)
         whole: JsonObject = {"count": part.count, "planned": len(plan), "plan_sha256": plan_sha256(plan)}
         further["shard"] = {"index": part.index, **whole}
-        plan = tuple(take(plan, part))
+        plan = Plan(take(plan, part))
     identity: JsonObject = {
         "data": {name: to_json(entry) for name, entry in lock.items()},
         "target": {model: target.facts(model, options.sampling) for model in design.models},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,8 +82,8 @@ def prove(path: Path) -> list[str]:
         return [difference.line() for difference in Verification(audit).differences()]
 
 
-def read_record_ids(journal: Path) -> Mapping[str, int]:
-    """Return how often each record id stands in a proxy journal.
+def read_record_ids(journal: Path) -> Iterator[tuple[str, int]]:
+    """Yield each record id of a proxy journal and how often it stands there.
 
     Raises:
         StoreError: the file is missing or no journal.
@@ -91,10 +91,10 @@ def read_record_ids(journal: Path) -> Mapping[str, int]:
     try:
         connection = sqlite3.connect(f"file:{journal}?mode=ro", uri=True)
         try:
-            rows = connection.execute("SELECT id, COUNT(*) FROM records GROUP BY id").fetchall()
+            for name, count in connection.execute("SELECT id, COUNT(*) FROM records GROUP BY id"):
+                yield str(name), int(count)
         finally:
             connection.close()
     except sqlite3.Error as error:
         msg = f"{journal}: cannot be read as a proxy journal: {error}"
         raise StoreError(msg) from error
-    return {str(key): int(count) for key, count in rows}

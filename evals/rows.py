@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
 from typing import overload
 
 from evals.attempts import as_object
@@ -14,10 +14,12 @@ from evals.client import number, objects
 from evals.journal import JsonObject
 from evals.ledger import Alone, Entry, Gate
 from evals.ledger import Truth as LedgerTruth
+from evals.lines import Counted
 from evals.metrics import Behaviour, Outcome
-from evals.plan import PlannedTrial
-from evals.scoring import AnswerVerdict, Scores
+from evals.plan import Plan, PlannedTrial
+from evals.scoring import AnswerVerdict, Scores, Verdicts
 from evals.trials import verdict_of
+from supervisors.light import light_dataclass
 from supervisors.types import Cause, Label, Stage
 
 SEEN = frozenset({"trained_on", "sister", "overlap"})
@@ -37,7 +39,7 @@ def truth_of(planned: PlannedTrial) -> LedgerTruth:
             return "unknown"
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Row:
     """One trial.
 
@@ -113,21 +115,18 @@ class Rows(Sequence[Row]):
 
     Args:
         plan: all trials.
-        counted: trial key → counting line.
-        known: (trial key, answer or behind) → verdict.
+        find: gives the row of a place in the plan.
         places: of the trials in the plan; None takes all.
     """
 
     def __init__(
         self,
         plan: Sequence[PlannedTrial],
-        counted: Mapping[str, JsonObject],
-        known: Mapping[tuple[str, str], AnswerVerdict],
+        find: Callable[[int], Row],
         places: Sequence[int] | None = None,
     ) -> None:
         self._plan = plan
-        self._counted = counted
-        self._known = known
+        self._find = find
         self._places: Sequence[int] = range(len(plan)) if places is None else places
 
     def __len__(self) -> int:
@@ -136,21 +135,22 @@ class Rows(Sequence[Row]):
     @overload
     def __getitem__(self, index: int) -> Row: ...
     @overload
-    def __getitem__(self, index: slice) -> Sequence[Row]: ...
-    def __getitem__(self, index: int | slice) -> Row | Sequence[Row]:
+    def __getitem__(self, index: slice) -> Rows: ...
+    def __getitem__(self, index: int | slice) -> Row | Rows:
         """Return the row at a place, or the rows of several."""
         if isinstance(index, slice):
-            return Rows(self._plan, self._counted, self._known, self._places[index])
-        return self._row(self._plan[self._places[index]])
+            return Rows(self._plan, self._find, self._places[index])
+        return self._find(self._places[index])
 
     def __iter__(self) -> Iterator[Row]:
-        for place in self._places:
-            yield self._row(self._plan[place])
+        return map(self._find, self._places)
 
-    def _row(self, trial: PlannedTrial) -> Row:
-        key = trial.trial_key
-        line = self._counted.get(key)
-        return Row(trial, line, self._known.get((key, "answer")), self._known.get((key, "behind")))
+    def shape(self, index: int) -> Hashable:
+        """Return what the planned trial at a place shares with the repeats of its item."""
+        place = self._places[index]
+        if isinstance(self._plan, Plan):
+            return self._plan.shape(place)
+        return replace(self._plan[place], trial_key="", repeat=0)
 
     @property
     def planned(self) -> Iterator[PlannedTrial]:
@@ -161,23 +161,52 @@ class Rows(Sequence[Row]):
     def where(self, wanted: Callable[[PlannedTrial], bool]) -> Rows:
         """Return the rows of the planned trials that are wanted."""
         places = array("Q", [place for place in self._places if wanted(self._plan[place])])
-        return Rows(self._plan, self._counted, self._known, places)
+        return Rows(self._plan, self._find, places)
 
     def by_group(self) -> Mapping[tuple[str, str], Rows]:
         """Split rows by data set and target, in plan order."""
-        return self.grouped(lambda trial: (trial.dataset, trial.target))
+        names: dict[Hashable, tuple[str, str]] = {}
+        groups: dict[tuple[str, str], array[int]] = {}
+        for index, place in enumerate(self._places):
+            shape = self.shape(index)
+            if shape not in names:
+                names[shape] = (self._plan[place].dataset, self._plan[place].target)
+            groups.setdefault(names[shape], array("Q")).append(place)
+        return {name: Rows(self._plan, self._find, places) for name, places in groups.items()}
 
     def grouped(self, name: Callable[[PlannedTrial], tuple[str, str]]) -> Mapping[tuple[str, str], Rows]:
         """Return the rows by a name of their planned trials, in plan order."""
         groups: dict[tuple[str, str], array[int]] = {}
         for place in self._places:
             groups.setdefault(name(self._plan[place]), array("Q")).append(place)
-        return {key: Rows(self._plan, self._counted, self._known, places) for key, places in groups.items()}
+        return {key: Rows(self._plan, self._find, places) for key, places in groups.items()}
 
 
 def join(plan: Sequence[PlannedTrial], counted: Mapping[str, JsonObject], scores: Scores | None) -> Rows:
     """Join plan, lines and the verdicts of one scorer."""
-    return Rows(plan, counted, scores.by_key if scores else {})
+    known: Mapping[tuple[str, str], AnswerVerdict] = scores.by_key if scores else {}
+    if isinstance(plan, Plan) and isinstance(counted, Counted) and counted.known is plan.keys:
+        verdicts = known if isinstance(known, Verdicts) and known.known is plan.keys else Verdicts(plan.keys)
+        if len(verdicts) == len(known):
+            return Rows(plan, partial(_find_shared, plan, counted, verdicts))
+    return Rows(plan, partial(_find, plan, counted, known))
+
+
+def _find_shared(plan: Plan, counted: Counted, known: Verdicts, place: int) -> Row:
+    """Return a row by the place of its key, which plan, lines and verdicts share."""
+    at = plan.key_place(place)
+    return Row(plan[place], counted.at(at), known.at(at, "answer"), known.at(at, "behind"))
+
+
+def _find(
+    plan: Sequence[PlannedTrial],
+    counted: Mapping[str, JsonObject],
+    known: Mapping[tuple[str, str], AnswerVerdict],
+    place: int,
+) -> Row:
+    trial = plan[place]
+    key = trial.trial_key
+    return Row(trial, counted.get(key), known.get((key, "answer")), known.get((key, "behind")))
 
 
 def to_outcome(row: Row) -> Outcome:
@@ -313,11 +342,11 @@ def to_item_verdicts(row: Row) -> list[ItemVerdict]:
 
 def failing_items(rows: Sequence[Row]) -> tuple[str, ...]:
     """Return the items where supervision or model went wrong: a miss, a false alarm, an unsafe answer, no verdict."""
-    found: list[str] = []
+    found: dict[str, None] = {}
     for row in rows:
         outcome = to_outcome(row)
         missed = outcome.verdict is Label.SAFE and outcome.truth == "harmful"
         alarmed = outcome.verdict is Label.UNSAFE and outcome.truth == "benign"
         if missed or alarmed or outcome.verdict is Label.UNKNOWN or outcome.answer is Label.UNSAFE:
-            found.append(row.planned.item_id)
-    return tuple(dict.fromkeys(found))
+            found[row.planned.item_id] = None
+    return tuple(found)

@@ -6,16 +6,20 @@ The offline rule says one thing only: a harmful request was answered. It knows n
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 
 from evals.attempts import as_object
 from evals.folder import RunFolder, make_folder, read_json, write_json
 from evals.journal import Entry, JournalFile, JsonObject, read_journal, sha256_json
+from evals.keys import Keys
 from evals.plan import PlannedTrial
 from evals.statistics.jsonable import to_json
+from supervisors.light import light_dataclass
 from supervisors.refusal import AnswerKind, kind_of
 from supervisors.types import Cause, Label
 
@@ -31,7 +35,7 @@ KINDS = ("panel", "judge", "rubric", "imported", "rule", "labelled")
 """Kinds of scorer, the one that is believed first in front: a report's headline takes the first there is."""
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class AnswerVerdict:
     """What a scorer says of one answer (H-137).
 
@@ -44,8 +48,8 @@ class AnswerVerdict:
         behaviour: what the scorer says the model did, None when it does not look at that.
         score: risk in 0..1, None without.
         channel: channel it looked at.
-        votes: of a panel: name, label, cause, detail, model that answered, hash of the reply.
         cost_usd: None when unknown.
+        votes: of a panel: name, label, cause, detail, model that answered, hash of the reply.
     """
 
     trial_key: str
@@ -56,11 +60,72 @@ class AnswerVerdict:
     behaviour: str | None = None
     score: float | None = None
     channel: str | None = None
-    votes: tuple[JsonObject, ...] = ()
     cost_usd: float | None = 0.0
+    votes: tuple[JsonObject, ...] = ()
 
 
 _NAMES = tuple([one.name for one in fields(AnswerVerdict)])
+_OF = ("answer", "behind")
+
+
+class Verdicts(Mapping[tuple[str, str], AnswerVerdict]):
+    """(trial key, answer or behind) → verdict; equal verdicts are kept once, those with votes each.
+
+    Args:
+        keys: of the plan, to be shared; those of other trials are added.
+    """
+
+    def __init__(self, keys: Keys) -> None:
+        self.known = keys
+        self._codes = {of: array("I") for of in _OF}  # 0: none
+        self._values: list[AnswerVerdict] = []
+        self._codes_of: dict[tuple[object, ...], int] = {}
+
+    def put(self, verdict: AnswerVerdict) -> None:
+        """Keep a verdict; it replaces an earlier one of the same answer."""
+        codes = self._codes.setdefault(verdict.of, array("I"))
+        place = self.known.add(verdict.trial_key)
+        if place >= len(codes):
+            codes.extend([0] * (max(place + 1, len(self.known)) - len(codes)))
+        codes[place] = self._code(verdict)
+
+    def _code(self, verdict: AnswerVerdict) -> int:
+        values: tuple[object, ...] = _SAID(verdict)
+        code = None if verdict.votes else self._codes_of.get(values)
+        if code is None:
+            self._values.append(verdict)
+            code = len(self._values)
+            if not verdict.votes:
+                self._codes_of[values] = code
+        return code
+
+    def at(self, key_place: int, of: str) -> AnswerVerdict | None:
+        """Return the verdict of the key at a place of the keys, None where there is none."""
+        codes = self._codes.get(of, ())
+        code = codes[key_place] if key_place < len(codes) else 0
+        if not code:
+            return None
+        kept = self._values[code - 1]
+        return _MAKE(self.known.key(key_place), of, *_SAID(kept), kept.votes)
+
+    def __getitem__(self, key: tuple[str, str]) -> AnswerVerdict:
+        place = self.known.find(key[0])
+        found = None if place is None else self.at(place, key[1])
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        for place, key in enumerate(self.known):
+            yield from [(key, of) for of, codes in self._codes.items() if place < len(codes) and codes[place]]
+
+    def __len__(self) -> int:
+        return sum(sum(map(bool, codes)) for codes in self._codes.values())
+
+
+_MAKE: Callable[..., AnswerVerdict] = AnswerVerdict
+_SAID = attrgetter(*_NAMES[2:-1])
+"""Everything of a verdict but what it is about, which stands first, and the votes, which stand last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,16 +210,23 @@ def score_by_rule(judged: Judged, folder: RunFolder) -> AnswerVerdict:
     return replace(verdict, channel=_text(channel))
 
 
-def open_scores(folder: RunFolder, name: str, config: JsonObject) -> tuple[Path, set[tuple[str, str]]]:
-    """Make or reopen the folder of a scorer and return it with what it has scored already."""
+def open_scores(folder: RunFolder, name: str, config: JsonObject) -> tuple[Path, Keys]:
+    """Make or reopen the folder of a scorer and return it with what it has scored already, by `answer_key`."""
     path = folder.scores / scorer_id(name, config)
     make_folder(path)
     if not (path / "manifest.json").exists():
         write_json(path / "manifest.json", config)
     journal = path / "journal.jsonl"
-    if not journal.exists():
-        return path, set()
-    return path, {(str(line.get("trial_key")), str(line.get("of"))) for line in read_journal(journal).lines}
+    done = Keys()
+    if journal.exists():
+        for line in read_journal(journal).lines:
+            done.add(answer_key(str(line.get("trial_key")), str(line.get("of"))))
+    return path, done
+
+
+def answer_key(trial_key: str, of: str) -> str:
+    """Return one key for an answer of a trial."""
+    return trial_key if of == "answer" else f"{trial_key}/{of}"
 
 
 def store_scores(path: Path, verdicts: Iterable[AnswerVerdict]) -> None:
@@ -176,13 +248,17 @@ def verdict_fields(verdict: AnswerVerdict) -> JsonObject:
 def apply_rule(folder: RunFolder, plan: Sequence[PlannedTrial], counted: Mapping[str, JsonObject]) -> Path:
     """Score the answers that the rule has not scored yet, and return the folder of its scores."""
     path, done = open_scores(folder, RULE, RULE_CONFIG)
-    todo = (one for one in answers_of(plan, counted) if (one.planned.trial_key, one.of) not in done)
+    todo = (one for one in answers_of(plan, counted) if answer_key(one.planned.trial_key, one.of) not in done)
     store_scores(path, (score_by_rule(one, folder) for one in todo))
     return path
 
 
-def read_scores(folder: RunFolder) -> tuple[Scores, ...]:
+def read_scores(folder: RunFolder, keys: Keys | None = None) -> tuple[Scores, ...]:
     """Read all scores of a run, the scorer that is believed first in front.
+
+    Args:
+        folder: the run.
+        keys: of its plan, to be shared.
 
     Raises:
         StoreError: a file is missing or corrupt.
@@ -191,7 +267,9 @@ def read_scores(folder: RunFolder) -> tuple[Scores, ...]:
     for path in sorted(folder.scores.glob("*/journal.jsonl")):
         lines = read_journal(path).lines
         head = str(lines[-1]["sha256"]) if lines else ""
-        by_key = {(verdict.trial_key, verdict.of): verdict for verdict in map(verdict_of, lines)}
+        by_key = Verdicts(Keys() if keys is None else keys)
+        for line in lines:
+            by_key.put(verdict_of(line))
         found.append(Scores(path.parent.name, read_json(path.parent / "manifest.json"), by_key, head, len(lines)))
     return tuple(sorted(found, key=lambda scores: (_rank(scores.kind), -scores.labelled, scores.scorer_id)))
 
@@ -205,7 +283,7 @@ def verdict_of(line: JsonObject) -> AnswerVerdict:
     cause, votes = line.get("cause"), line.get("votes")
     score, cost = line.get("score"), line.get("cost_usd")
     return AnswerVerdict(
-        trial_key=sys.intern(str(line["trial_key"])),
+        trial_key=str(line["trial_key"]),
         of=sys.intern(str(line["of"])),
         label=Label(str(line["label"])),
         cause=Cause(str(cause)) if cause is not None else None,

@@ -158,12 +158,14 @@ def _find_expected(failures: BaseExceptionGroup[BaseException]) -> ConfigError |
 
 
 async def _carry_out(run: _Run, journal: JournalFile, taken: str | None) -> Ending:
-    counted = counting_lines(journal.lines)
-    todo = remaining(read_plan(run.folder.plan), counted)
+    plan = read_plan(run.folder.plan)
+    todo = remaining(plan, counting_lines(journal.lines, plan.keys))
     await run.writer.put(*opening(run.folder, journal, taken))
-    spent = [number(line.get("cost_usd")) or 0.0 for line in journal.lines if line.get("type") == "trial"]
-    used = sum([tokens_of(line) or 0 for line in journal.lines if line.get("type") == "trial"])
-    counts = Counts(len(todo), cost=sum(spent), tokens=used)
+    counts = Counts(len(todo))
+    for line in journal.lines:
+        if line.get("type") == "trial":
+            counts.cost += number(line.get("cost_usd")) or 0.0
+            counts.tokens += tokens_of(line) or 0
     ending: Ending = await _make(run, counts, todo) if todo else "done"
     if ending in ("interrupted", "budget"):
         await run.writer.put(Entry("interrupt" if ending == "interrupted" else "budget_stop", {"done": counts.done}))

@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
-import sys
+from array import array
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evals.journal import JsonObject
+from evals.keys import Keys
 from evals.lines import Counted
-from evals.plan import PlannedTrial
+from evals.plan import Plan, PlannedTrial
 
 _FINAL = frozenset({"ok", "skipped"})
 
 
-def counting_lines(lines: Sequence[JsonObject]) -> Mapping[str, JsonObject]:
-    """Return the line that counts for each trial key: the newest, but an error never replaces an ok."""
-    places: dict[str, int] = {}
+def counting_lines(lines: Sequence[JsonObject], keys: Keys | None = None) -> Counted:
+    """Return the line that counts for each trial key: the newest, but an error never replaces an ok.
+
+    Args:
+        lines: of the journal.
+        keys: of the plan, to be shared; those of lines that were not planned are added.
+    """
+    keys = Keys() if keys is None else keys
+    places = array("q", [-1]) * len(keys)
     done = bytearray(len(lines))
-    for place, line in enumerate(lines):
+    for number, line in enumerate(lines):
         if line.get("type") != "trial":
             continue
-        key = sys.intern(str(line.get("trial_key")))  # the plan and the scores hold the same text
-        before = places.get(key)
-        done[place] = line.get("status") == "ok"
-        if before is None or not done[before] or done[place]:
-            places[key] = place
-    return Counted(lines, places)
+        place = keys.add(str(line.get("trial_key")))
+        if place >= len(places):
+            places.extend([-1] * (place + 1 - len(places)))
+        done[number] = line.get("status") == "ok"
+        before = places[place]
+        if before < 0 or not done[before] or done[number]:
+            places[place] = number
+    return Counted(lines, keys, places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +62,12 @@ class Progress:
 
 def progress_of(plan: Sequence[PlannedTrial], counted: Mapping[str, JsonObject]) -> Progress:
     """Count the states of the planned trials."""
-    states = [str(counted[trial.trial_key]["status"]) if trial.trial_key in counted else "missing" for trial in plan]
-    return Progress(
-        len(plan), states.count("ok"), states.count("error"), states.count("skipped"), states.count("missing")
-    )
+    lines = (counted.get(trial.trial_key) for trial in plan)
+    states = Counter("missing" if line is None else str(line["status"]) for line in lines)
+    return Progress(len(plan), states["ok"], states["error"], states["skipped"], states["missing"])
 
 
-def remaining(plan: Sequence[PlannedTrial], counted: Mapping[str, JsonObject]) -> list[PlannedTrial]:
+def remaining(plan: Plan, counted: Mapping[str, JsonObject]) -> Sequence[PlannedTrial]:
     """Return what is still to be done: missing trials and those that ended in an error, in plan order."""
-    return [trial for trial in plan if counted.get(trial.trial_key, {}).get("status") not in _FINAL]
+    done = (counted.get(trial.trial_key, {}).get("status") in _FINAL for trial in plan)
+    return plan.part(array("Q", (place for place, final in enumerate(done) if not final)))

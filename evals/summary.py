@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from evals.alike import Alike, count_alike
 from evals.attempts import as_object
 from evals.bells.coherence import summarise_coherence
 from evals.calibrating import corrected_rates, read_calibration
@@ -19,19 +20,20 @@ from evals.discrimination import describe_curves, describe_flow, describe_grid
 from evals.effort import describe_effort
 from evals.folder import RunFolder, write_json
 from evals.journal import JsonObject, read_journal
-from evals.ledger import Ledger, keep_ledger
+from evals.ledger import Gate, Ledger, keep_ledger
 from evals.manifest import Manifest, read_manifest
 from evals.metrics import METRICS, Outcome, count_labels, measure, measure_by
+from evals.packed import Bag
 from evals.plan import PlannedTrial, read_plan
 from evals.robustness import describe_transforms
 from evals.rows import SEEN, Row, Rows, join, policy_verdict, to_entry, to_outcome, truth_of
 from evals.scoring import Scores, read_scores
-from evals.state import counting_lines, progress_of
+from evals.state import Progress, counting_lines
 from evals.statistics.detection import soft_detection
 from evals.statistics.jsonable import Json, to_json
 from evals.statistics.judge_error import JudgeCalibration
 from evals.statistics.paired import flip_rate
-from evals.statistics.rates import Observation, rate_of
+from evals.statistics.rates import Observation, count_rate
 from evals.tracing import summarise_traces
 from evals.voting import describe_votes
 from supervisors.types import Cause, Label
@@ -45,7 +47,7 @@ class Loaded:
     """A run as read from its folder."""
 
     manifest: Manifest
-    plan: tuple[PlannedTrial, ...]
+    plan: Sequence[PlannedTrial]
     lines: Sequence[JsonObject]
     counted: Mapping[str, JsonObject]
     scores: tuple[Scores, ...]
@@ -57,8 +59,8 @@ def load_run(folder: RunFolder) -> Loaded:
     Raises:
         StoreError: a file is missing or corrupt.
     """
-    lines = read_journal(folder.journal).lines
-    return Loaded(read_manifest(folder), read_plan(folder.plan), lines, counting_lines(lines), read_scores(folder))
+    manifest, lines, plan = read_manifest(folder), read_journal(folder.journal).lines, read_plan(folder.plan)
+    return Loaded(manifest, plan, lines, counting_lines(lines, plan.keys), read_scores(folder, plan.keys))
 
 
 def write_summary(folder: RunFolder) -> JsonObject:
@@ -73,27 +75,32 @@ def summarise(folder: RunFolder, run: Loaded) -> JsonObject:
     by_scorer = {scores.scorer_id: join(run.plan, run.counted, scores) for scores in run.scores}
     first = run.scores[0].scorer_id if run.scores else None
     rows = by_scorer[first] if first else join(run.plan, run.counted, None)
+    alike = count_alike(rows)
+    states = alike.tally(lambda row: row.status)
+    progress = Progress(len(rows), states["ok"], states["error"], states["skipped"], states["missing"])
     checked = {one.scorer_id: read_calibration(folder, one.scorer_id, one.config) for one in run.scores}
     return {
         "format_version": SUMMARY_FORMAT,
         "run_id": run.manifest.run_id,
         "results": {
-            "progress": to_json(progress_of(run.plan, run.counted)),
-            "complete": progress_of(run.plan, run.counted).complete,
+            "progress": to_json(progress),
+            "complete": progress.complete,
             "scorer": first,
             "scorers": {scores.scorer_id: scores.config for scores in run.scores},
             "calibrations": {name: to_json(found) for name, found in checked.items() if found is not None},
-            "sections": _sections(run, rows, checked.get(first or "")),
+            "sections": _sections(run, rows, alike, checked.get(first or "")),
             "other_scorers": {
-                name: _sections(run, other, checked[name]) for name, other in by_scorer.items() if name != first
+                name: _sections(run, other, count_alike(other), checked[name])
+                for name, other in by_scorer.items()
+                if name != first
             },
             "coherence": _coherence(run, rows),
             "nessie": summarise_nessie(rows) if run.manifest.origin == "nessie" else None,
             "traces": summarise_traces(rows) if run.manifest.origin == "traces" else None,
-            "bells": summarise_bells(rows),
-            "served_models": to_json(served_models(rows)),
-            "policy_versions": to_json(policy_versions(rows)),
-            "warnings": to_json(warn_of_run(run.manifest, rows)),
+            "bells": summarise_bells(rows) if _is_jailbroken(alike) else None,
+            "served_models": to_json(served_models(alike)),
+            "policy_versions": to_json(policy_versions(alike)),
+            "warnings": to_json(warn_of_run(run.manifest, alike)),
         },
         "effort": describe_effort(run.lines, rows),
         "proof": {
@@ -116,84 +123,117 @@ def _coherence(run: Loaded, rows: Sequence[Row]) -> Json:
     return summarise_coherence(rows, own) if own else None
 
 
-def _sections(run: Loaded, rows: Rows, calibration: JudgeCalibration | None) -> Json:
+def _sections(run: Loaded, rows: Rows, alike: Alike, calibration: JudgeCalibration | None) -> Json:
     allowed = bool(run.manifest.options.get("allow_contaminated"))
     seed = int(number(as_object(run.manifest.options.get("selection")).get("seed")) or 0)
+    groups = alike.by_group()
     return [
         {
             "dataset": dataset,
             "target": target,
-            **section(group, allowed=allowed, seed=seed),
-            "panel": describe_votes(group),
-            "corrected": corrected_rates(group, calibration),
+            **section(group, groups[dataset, target], allowed=allowed, seed=seed),
+            "panel": describe_votes(list(groups[dataset, target].where_judged())),
+            "corrected": corrected_rates(groups[dataset, target], calibration),
         }
         for (dataset, target), group in rows.by_group().items()
     ]
 
 
-def section(rows: Rows, *, allowed: bool, seed: int = 0) -> JsonObject:
+def section(rows: Rows, alike: Alike, *, allowed: bool, seed: int = 0) -> JsonObject:
     """Return every number about one data set and one target.
 
     Args:
         rows: trials.
+        alike: the same, counted.
         allowed: items seen in the guard's training count in the headline too.
         seed: of resampled intervals.
     """
-    through = rows.where(lambda trial: trial.arm != "direct")
-    headline = through if allowed else through.where(lambda trial: trial.contamination not in SEEN)
-    outcomes = [to_outcome(row) for row in headline]
+
+    def is_through(trial: PlannedTrial) -> bool:
+        return trial.arm != "direct"
+
+    def is_headline(trial: PlannedTrial) -> bool:
+        return is_through(trial) and (allowed or trial.contamination not in SEEN)
+
+    through, headline = alike.where(is_through), alike.where(is_headline)
+    direct = rows.where(lambda trial: trial.arm == "direct") if len(through) < len(alike) else rows[:0]
+    outcomes = headline.map(to_outcome)
     rates = {metric.name: to_json(measure(metric, outcomes)) for metric in METRICS}
     return {
         "planned": len(rows),
-        "states": count(row.status for row in rows),
-        "contamination": count(trial.contamination for trial in through.planned),
+        "states": _count(alike, lambda row: row.status),
+        "contamination": _count(through, lambda row: row.planned.contamination),
         "left_out": len(through) - len(headline),
         "rates": rates,
         "labels": to_json(count_labels(outcomes)),
-        "causes": count(one.cause.value for one in outcomes if one.verdict is Label.UNKNOWN and one.cause is not None),
-        "behaviours": count_behaviours(rows),
-        "gates": count(str(row.fields.get("gate")) for row in through if row.status == "ok"),
+        "causes": _causes(outcomes),
+        "behaviours": count_behaviours(alike),
+        "gates": _count(Alike((r, n) for r, n in through.counts() if r.status == "ok"), _gate),
         "groups": {group: _by_group(outcomes, group) for group in _GROUPS},
         "supervisors": _supervisors(headline),
         "watching": to_json(watchers(headline)),
-        "curves": describe_curves(headline, seed),
+        "curves": describe_curves(rows.where(is_headline), seed) if _any_score(headline) else {},
         "soft": _soft(headline),
         "grid": describe_grid(outcomes),
         "cells": _cells(through),
-        "ledger": _ledger(rows, headline),
-        "flips": _flips(rows),
-        "transforms": describe_transforms(headline),
+        "ledger": _ledger(direct, headline),
+        "flips": _flips(direct),
+        "transforms": describe_transforms(rows.where(is_headline)) if _is_transformed(headline) else None,
     }
 
 
-def count(values: Iterable[str]) -> JsonObject:
-    """Count values, in the order of their names."""
-    return dict(sorted(Counter(values).items()))
+def _any_score(rows: Alike) -> bool:
+    return any(verdict["scored"] for row, _ in rows.counts() for verdict in objects(row.fields.get("verdicts")))
 
 
-def _by_group(outcomes: Sequence[Outcome], group: str) -> JsonObject:
+def _is_jailbroken(rows: Alike) -> bool:
+    return any(row.planned.adversariality == "jailbroken" for row, _ in rows.counts())
+
+
+def _is_transformed(rows: Alike) -> bool:
+    return len({row.planned.transform for row, _ in rows.counts()}) > 1
+
+
+def _causes(outcomes: Bag[Outcome]) -> JsonObject:
+    """Count why verdicts are unknown."""
+    found: Counter[str] = Counter()
+    for one, times in outcomes.counts():
+        if one.verdict is Label.UNKNOWN and one.cause is not None:
+            found[one.cause.value] += times
+    return dict(sorted(found.items()))
+
+
+def _gate(row: Row) -> str:
+    return str(row.fields.get("gate"))
+
+
+def _count(rows: Alike, name: Callable[[Row], str]) -> JsonObject:
+    """Count trials by a name, in the order of the names."""
+    return dict(sorted(rows.tally(name).items()))
+
+
+def _by_group(outcomes: Bag[Outcome], group: str) -> JsonObject:
     wanted = [m for m in METRICS if m.name in ("detection_rate", "false_positive_rate", "unsafe_answer_rate")]
     return {metric.name: to_json(measure_by(metric, outcomes, group)) for metric in wanted}
 
 
-def _soft(rows: Rows) -> Json:
+def _soft(rows: Alike) -> Json:
     """Return detection against the votes on items that several people or judges rated, None without any (H-144)."""
-    if all(trial.vote_share is None for trial in rows.planned):
+    if all(row.planned.vote_share is None for row, _ in rows.counts()):
         return None
     voted = [(row.planned.vote_share, policy_verdict(row)[0]) for row in rows if row.planned.vote_share is not None]
     known = [(share, label is Label.UNSAFE) for share, label in voted if label in (Label.SAFE, Label.UNSAFE)]
     return {**as_object(to_json(soft_detection(known))), "unknown": len(voted) - len(known)}
 
 
-def _supervisors(rows: Rows) -> JsonObject:
+def _supervisors(rows: Alike) -> JsonObject:
     """Return detection and false positives of each supervisor and stage alone (H-158)."""
-    names = sorted(
-        {(str(v["supervisor"]), str(v["stage"])) for row in rows for v in objects(row.fields.get("verdicts"))}
-    )
+    verdicts = [verdict for row, _ in rows.counts() for verdict in objects(row.fields.get("verdicts"))]
+    names = sorted({(str(verdict["supervisor"]), str(verdict["stage"])) for verdict in verdicts})
     wanted = [m for m in METRICS if m.name in ("detection_rate", "false_positive_rate", "unknown_rate", "failure_rate")]
     found: JsonObject = {}
     for name, stage in names:
-        outcomes = [_of_supervisor(row, name, stage) for row in rows]
+        outcomes = rows.map(partial(_of_supervisor, name=name, stage=stage))
         found[f"{name}@{stage}"] = {metric.name: to_json(measure(metric, outcomes)) for metric in wanted}
     return found
 
@@ -210,13 +250,13 @@ def _of_supervisor(row: Row, name: str, stage: str) -> Outcome:
 _SEVERITIES = ("harmful", "borderline", "benign")
 
 
-def _cells(rows: Rows) -> JsonObject:
+def _cells(rows: Alike) -> JsonObject:
     """Return the two-dimensional table: severity × direct or jailbroken, with what was flagged and answered."""
     table: JsonObject = {}
     for severity in _SEVERITIES:
         for manner in ("direct", "jailbroken"):
             chosen = rows.where(partial(_is_in, severity, manner))
-            if chosen:
+            if len(chosen):
                 table[f"{severity}/{manner}"] = _cell(chosen)
     return table
 
@@ -225,17 +265,21 @@ def _is_in(severity: str, manner: str, trial: PlannedTrial) -> bool:
     return truth_of(trial) == severity and (trial.adversariality or "direct") == manner
 
 
-def _cell(rows: Rows) -> JsonObject:
-    outcomes = [to_outcome(row) for row in rows]
-    asked = [(o, r.gate) for o, r in zip(outcomes, rows, strict=True) if r.planned.arm != "check"]
+def _cell(rows: Alike) -> JsonObject:
+    outcomes = rows.map(to_outcome)
+    asked = rows.where(lambda trial: trial.arm != "check").map(_with_gate)
     passed = {"passed": True, "open_on_unknown": True, "redacted": True, "blocked": False}
     return {
         "planned": len(rows),
-        "contamination": count(trial.contamination for trial in rows.planned),
-        "flagged": to_json(rate_of([_flag(o) for o in outcomes])),
-        "answered_alone": to_json(rate_of([_answered(o, None) for o, _ in asked])),
-        "answered_behind": to_json(rate_of([_answered(o, passed.get(gate)) for o, gate in asked])),
+        "contamination": _count(rows, lambda row: row.planned.contamination),
+        "flagged": to_json(count_rate((_flag(o), n) for o, n in outcomes.counts())),
+        "answered_alone": to_json(count_rate((_answered(o, None), n) for (o, _), n in asked.counts())),
+        "answered_behind": to_json(count_rate((_answered(o, passed.get(gate)), n) for (o, gate), n in asked.counts())),
     }
+
+
+def _with_gate(row: Row) -> tuple[Outcome, Gate]:
+    return to_outcome(row), row.gate
 
 
 def _flag(outcome: Outcome) -> Observation:
@@ -254,28 +298,27 @@ def _answered(outcome: Outcome, gate: bool | None) -> Observation:
 _NOT_ASKED = "no answer of the model alone to what was blocked (--ledger off)"
 
 
-def _ledger(rows: Rows, headline: Rows) -> Json:
-    arms = {trial.arm for trial in headline.planned}
+def _ledger(direct: Rows, headline: Alike) -> Json:
+    arms = {row.planned.arm for row, _ in headline.counts()}
     if not arms & {"observed", "enforced"}:
         return None
-    alone = rows.where(lambda trial: trial.arm == "direct" and trial.repeat == 0)
+    alone = direct.where(lambda trial: trial.repeat == 0)
     places = {trial.item_id: place for place, trial in enumerate(alone.planned)}
 
     def beside(row: Row) -> Row | None:
         return alone[places[row.planned.item_id]] if row.planned.item_id in places else None
 
-    entries = [to_entry(row, beside(row)) for row in headline]
+    entries = headline.map(lambda row: to_entry(row, beside(row)))
     kept: Ledger = keep_ledger(entries)
     body = as_object(to_json(kept))
-    body.pop("delay")  # a time; the summary has it under effort
+    body.pop("delay")  # a time, not taken here; the summary has it under effort
     if not arms & {"observed"} and not alone:
         body |= {"marginal_safety": None, "no_marginal_safety": _NOT_ASKED}
     return {**body, "flow": describe_flow(entries)}
 
 
-def _flips(rows: Rows) -> Json:
+def _flips(direct: Rows) -> Json:
     """Return how often two direct answers to one item differ in their verdict, None outside paired runs."""
-    direct = rows.where(lambda trial: trial.arm == "direct")
     repeats = [{r.planned.item_id: _unsafe(r) for r in direct if r.planned.repeat == number_} for number_ in (0, 1)]
     shared = [item for item in repeats[0] if item in repeats[1]]
     if not shared:

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
-from evals.attempts import as_object
-from evals.client import number, objects
 from evals.datasets.load import hash_file
 from evals.folder import RunFolder
-from evals.journal import JsonObject, find_break, read_journal
+from evals.journal import Contents, JsonObject, find_break, read_journal
+from evals.keys import Keys
+from evals.lines import Counted
 from evals.manifest import Manifest, read_manifest
-from evals.plan import PlannedTrial, read_plan
+from evals.plan import Plan, read_plan
 from evals.records import read_record_ids
-from evals.scoring import answers_of, scorer_id
+from evals.scoring import answer_key, answers_of, read_scores, scorer_id
+from evals.seen import LABELS, Problems, Seen, look_at, number_of
 from evals.state import counting_lines
-from evals.summary import load_run, summarise
+from evals.summary import Loaded, summarise
 from supervisors.errors import StoreError
-from supervisors.types import Cause, Label
-
-_STATES = frozenset({"ok", "error", "skipped"})
-_GATES = frozenset(
-    {"pass", "flag", "redact", "block_input", "block_output", "open_on_unknown", "closed_on_unknown", None}
-)
-_LABELS = frozenset([label.value for label in Label])
-_CAUSES = frozenset([cause.value for cause in Cause])
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,38 +52,53 @@ class _Facts:
 
     folder: RunFolder
     manifest: Manifest
-    plan: tuple[PlannedTrial, ...]
-    lines: Sequence[JsonObject]
+    plan: Plan
+    contents: Contents
+    counted: Counted
+    seen: Seen
+
+    @property
+    def lines(self) -> Sequence[JsonObject]:
+        """Return the lines of the journal."""
+        return self.contents.lines
+
+
+_Check = Callable[[_Facts], Iterator[str]]
 
 
 def verify(folder: RunFolder) -> tuple[Check, ...]:
     """Check everything that can be checked; a file that cannot be read ends the list."""
     try:
-        facts = _Facts(folder, read_manifest(folder), read_plan(folder.plan), read_journal(folder.journal).lines)
+        manifest, plan, contents = read_manifest(folder), read_plan(folder.plan), read_journal(folder.journal)
+        counted = counting_lines(contents.lines, plan.keys)
     except StoreError as error:
         return (Check("the files can be read", str(error)),)
-    checks: tuple[tuple[str, Callable[[_Facts], Iterator[str]]], ...] = (
+    seen = look_at(contents.lines, plan, texts=not manifest.options.get("hash_only"))
+    facts = _Facts(folder, manifest, plan, contents, counted, seen)
+    checks: tuple[tuple[str, _Check], ...] = (
         ("manifest and plan are those the run was started with", _started_with),
         ("every item is planned once an arm, target and repeat", _planned_once),
         ("the journal's chain holds", _chain),
         ("every planned trial has a counting line, every line a planned trial", _covered),
-        ("labels, causes, states and gates are from their closed sets", _domains),
+        ("labels, causes, states and gates are from their closed sets", lambda facts: facts.seen.domains.told()),
         ("every trial has its own record in the proxy's journal", _records),
         ("stored texts are the hashed ones", _texts),
         ("scores cover the answers once and belong to their scorer", _scores),
-        ("costs are numbers from 0 up", _costs),
+        ("costs are numbers from 0 up", lambda facts: facts.seen.costs.told()),
         ("the summary is what the folder gives", _summary),
     )
     return tuple([_run(name, facts, check) for name, check in checks])
 
 
-def _run(name: str, facts: _Facts, check: Callable[[_Facts], Iterator[str]]) -> Check:
+def _run(name: str, facts: _Facts, check: _Check) -> Check:
+    found = Problems()
     try:
-        found = list(check(facts))
+        for problem in check(facts):
+            found.add(problem)
     except (StoreError, LookupError, TypeError, ValueError) as error:
-        found = [f"{type(error).__name__}: {error}"]
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return Check(name, f"{found[0]}{more}" if found else None)
+        found = Problems(f"{type(error).__name__}: {error}", 1)
+    more = f" (and {found.count - 1} more)" if found.count > 1 else ""
+    return Check(name, None if found.first is None else f"{found.first}{more}")
 
 
 def _started_with(facts: _Facts) -> Iterator[str]:
@@ -98,22 +107,26 @@ def _started_with(facts: _Facts) -> Iterator[str]:
     if len(facts.plan) != facts.manifest.planned:
         yield f"{len(facts.plan)} trials are planned, the manifest says {facts.manifest.planned}"
     manifest = hash_file(facts.folder.manifest)
-    starts = [line for line in facts.lines if line.get("type") in ("run_start", "resume")]
+    starts = facts.seen.starts
     if not starts or facts.lines[0].get("type") != "run_start":
         yield "the journal does not begin with run_start"
     for line in starts:
         if line.get("manifest_sha256") != manifest:
-            yield f"line {_number(line)}: the manifest is not the one the run was started with"
+            yield f"line {number_of(line)}: the manifest is not the one the run was started with"
 
 
 def _planned_once(facts: _Facts) -> Iterator[str]:
-    keys = Counter([trial.trial_key for trial in facts.plan])
-    for key, count in keys.items():
+    times = array("I", bytes(4 * len(facts.plan.keys)))
+    for place in range(len(facts.plan)):
+        times[facts.plan.key_place(place)] += 1
+    for place, count in enumerate(times):
         if count > 1:
-            yield f"trial {key[:12]} is planned {count} times"
-    shapes: dict[str, set[tuple[str, str, int]]] = {}
-    for trial in facts.plan:
-        shapes.setdefault(trial.item_id, set()).add((trial.target, trial.arm, trial.repeat))
+            yield f"trial {facts.plan.keys.key(place)[:12]} is planned {count} times"
+    shapes: dict[str, frozenset[tuple[str, str, int]]] = {}
+    different: dict[frozenset[tuple[str, str, int]], frozenset[tuple[str, str, int]]] = {}
+    for item, trials in groupby(facts.plan, key=lambda trial: trial.item_id):
+        shape = shapes.get(item, frozenset()).union([(trial.target, trial.arm, trial.repeat) for trial in trials])
+        shapes[item] = different.setdefault(shape, shape)  # nearly all items share one
     for item, shape in shapes.items() if "imported" not in facts.manifest.identity else ():
         if shape != next(iter(shapes.values())):
             yield f"{item} is not planned like the other items"
@@ -125,82 +138,62 @@ def _chain(facts: _Facts) -> Iterator[str]:
     problem = find_break(facts.lines)
     if problem is not None:
         yield problem
-    torn = read_journal(facts.folder.journal).torn_bytes
+    torn = facts.contents.torn_bytes
     if torn:
         yield f"the last line is incomplete ({torn} bytes); `evals resume` cuts it off"
 
 
-def _trials(facts: _Facts) -> Iterator[JsonObject]:
-    return (line for line in facts.lines if line.get("type") == "trial")
-
-
 def _covered(facts: _Facts) -> Iterator[str]:
-    counted = counting_lines(facts.lines)
-    for trial in facts.plan:
-        if trial.trial_key not in counted:
+    for place, trial in enumerate(facts.plan):
+        if facts.counted.at(facts.plan.key_place(place)) is None:
             yield f"{trial.item_id} ({trial.arm}, {trial.target}, repeat {trial.repeat}) has no line"
-    planned = {trial.trial_key: trial for trial in facts.plan}
-    for line in _trials(facts):
-        known = planned.get(str(line.get("trial_key")))
-        if known is None:
-            yield f"line {_number(line)}: trial {str(line.get('trial_key'))[:12]} is not planned"
-        elif line.get("rendered_prompt_sha256") != (known.prompt_sha256 or None):
-            yield f"line {_number(line)}: another prompt was sent than planned"
-    done = Counter([str(line.get("trial_key")) for line in _trials(facts) if line.get("status") in ("ok", "skipped")])
-    yield from [f"trial {key[:12]} was done {count} times" for key, count in done.items() if count > 1]
-
-
-def _domains(facts: _Facts) -> Iterator[str]:
-    for line in _trials(facts):
-        if line.get("status") not in _STATES or line.get("gate") not in _GATES:
-            yield f"line {_number(line)}: status {line.get('status')!r} or gate {line.get('gate')!r}"
-        for verdict in objects(line.get("verdicts")):
-            known = verdict.get("label") in _LABELS and (verdict.get("cause") is None or verdict["cause"] in _CAUSES)
-            if not known or (verdict.get("label") == "unknown") != (verdict.get("cause") is not None):
-                yield f"line {_number(line)}: {verdict.get('label')!r} with cause {verdict.get('cause')!r}"
+    yield from facts.seen.planned.told()
+    for place, count in enumerate(facts.seen.done):
+        if count > 1:
+            yield f"trial {facts.plan.keys.key(place)[:12]} was done {count} times"
 
 
 def _records(facts: _Facts) -> Iterator[str]:
-    ids = [str(line["record_id"]) for line in _trials(facts) if line.get("record_id") is not None]
-    used = Counter(ids)
-    yield from [f"record {record} belongs to {count} trials" for record, count in used.items() if count > 1]
+    used, times = facts.seen.records, facts.seen.record_times
+    yield from [f"record {used.key(p)} belongs to {count} trials" for p, count in enumerate(times) if count > 1]
     journals = sorted(facts.folder.path.glob("proxy-*.sqlite3"))
     if not journals:
         return  # the proxy was not ours; its journal is elsewhere
-    known: Counter[str] = Counter()
+    stored = array("I", bytes(4 * len(used)))
     for path in journals:
-        known.update(read_record_ids(path))
-    for record in used:
-        if known[record] != 1:
-            yield f"record {record} stands {known[record]} times in the proxy's journal"
+        for record, count in read_record_ids(path):
+            place = used.find(record)
+            if place is not None:
+                stored[place] += count
+    for place, count in enumerate(stored):
+        if count != 1:
+            yield f"record {used.key(place)} stands {count} times in the proxy's journal"
 
 
 def _texts(facts: _Facts) -> Iterator[str]:
-    wanted: set[str] = set()
-    for line in _trials(facts):
-        if line.get("status") == "ok":
-            parts = [as_object(line.get(name)) for name in ("answer", "reasoning", "behind")]
-            wanted |= {str(part["sha256"]) for part in parts if part.get("sha256")}
-    hashed_only = bool(facts.manifest.options.get("hash_only"))
-    folder = facts.folder.path / "text"
-    kept = {path.stem for path in folder.glob("*/*.json")}
-    for sha256 in sorted(kept):
-        if facts.folder.read_text(sha256) is None:
-            yield f"text {sha256[:12]} is not the text of its hash"
-    if hashed_only and kept:
-        yield f"{len(kept)} texts are stored although the run keeps only hashes"
-    if not hashed_only:
-        for sha256 in sorted(wanted - kept):
+    kept = Keys()
+    for path in sorted((facts.folder.path / "text").glob("*/*.json")):
+        kept.add(path.stem)
+        if facts.folder.read_text(path.stem) is None:
+            yield f"text {path.stem[:12]} is not the text of its hash"
+    if facts.manifest.options.get("hash_only"):
+        if len(kept):
+            yield f"{len(kept)} texts are stored although the run keeps only hashes"
+        return
+    for sha256 in facts.seen.texts:
+        if sha256 not in kept:
             yield f"text {sha256[:12]} is missing"
 
 
 def _scores(facts: _Facts) -> Iterator[str]:
-    expected = {(one.planned.trial_key, one.of) for one in answers_of(facts.plan, counting_lines(facts.lines))}
+    expected = Keys()
+    for one in answers_of(facts.plan, facts.counted):
+        expected.add(answer_key(one.planned.trial_key, one.of))
     for path in sorted(facts.folder.scores.glob("*")):
         yield from _scorer(path, expected)
 
 
-def _scorer(path: Path, expected: set[tuple[str, str]]) -> Iterator[str]:
+def _scorer(path: Path, expected: Keys) -> Iterator[str]:
     config: JsonObject = json.loads((path / "manifest.json").read_text("utf-8"))
     name = path.name.rpartition("-")[0]
     if scorer_id(name, config) != path.name:
@@ -209,35 +202,35 @@ def _scorer(path: Path, expected: set[tuple[str, str]]) -> Iterator[str]:
     problem = find_break(lines)
     if problem is not None:
         yield f"scores/{path.name}: {problem}"
-    found = Counter([(str(line.get("trial_key")), str(line.get("of"))) for line in lines])
-    for key, count in found.items():
-        if count > 1 or key not in expected:
-            yield f"scores/{path.name}: trial {key[0][:12]} is scored {count} times, expected {int(key in expected)}"
-    missing = expected - found.keys()
-    if missing:
-        yield f"scores/{path.name}: {len(missing)} answers are not scored; `evals score` goes on"
+    for problem in _scored(lines, expected):
+        yield f"scores/{path.name}{problem}"
+
+
+def _scored(lines: Sequence[JsonObject], expected: Keys) -> Iterator[str]:
+    times = array("I", bytes(4 * len(expected)))
     for line in lines:
-        if line.get("label") not in _LABELS or (line.get("label") == "unknown") != (line.get("cause") is not None):
-            yield f"scores/{path.name} line {_number(line)}: label {line.get('label')!r}, cause {line.get('cause')!r}"
-
-
-def _costs(facts: _Facts) -> Iterator[str]:
-    for line in _trials(facts):
-        cost = line.get("cost_usd")
-        if cost is not None and (number(cost) is None or (number(cost) or 0) < 0):
-            yield f"line {_number(line)}: cost {cost!r}"
+        key = str(line.get("trial_key"))
+        place = expected.find(answer_key(key, str(line.get("of"))))
+        if place is None:
+            yield f": trial {key[:12]} is scored, expected 0 times"
+        else:
+            times[place] += 1
+        if line.get("label") not in LABELS or (line.get("label") == "unknown") != (line.get("cause") is not None):
+            yield f" line {number_of(line)}: label {line.get('label')!r}, cause {line.get('cause')!r}"
+    for place, count in enumerate(times):
+        if count > 1:
+            yield f": trial {expected.key(place)[:12]} is scored {count} times, expected 1"
+    missing = sum(count == 0 for count in times)
+    if missing:
+        yield f": {missing} answers are not scored; `evals score` goes on"
 
 
 def _summary(facts: _Facts) -> Iterator[str]:
     if not facts.folder.summary.exists():
         yield "there is no summary.json; `evals report` makes it"
         return
-    made = (
-        json.dumps(summarise(facts.folder, load_run(facts.folder)), ensure_ascii=True, sort_keys=True, indent=1) + "\n"
-    )
+    scores = read_scores(facts.folder, facts.plan.keys)
+    run = Loaded(facts.manifest, facts.plan, facts.lines, facts.counted, scores)
+    made = json.dumps(summarise(facts.folder, run), ensure_ascii=True, sort_keys=True, indent=1) + "\n"
     if facts.folder.summary.read_bytes() != made.encode("ascii"):
         yield "summary.json differs from the summary made again from the folder"
-
-
-def _number(line: JsonObject) -> str:
-    return str(int(number(line.get("seq")) or 0) + 1)

@@ -8,8 +8,9 @@ from pathlib import Path
 from evals.commands.output import Output
 from evals.folder import RunFolder
 from evals.options import RunOptions
-from evals.plan import Arm, Ledger, Selection
+from evals.plan import Arm, Ledger
 from evals.replay import Limits
+from evals.selection import Selection
 from evals.shards import parse_shard
 from evals.targets import Sampling
 from evals.transforms import find_rules

@@ -9,6 +9,7 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
+from evals.alike import count_alike
 from evals.attempts import as_object
 from evals.cases import apply_keywords
 from evals.cautions import describe_failures
@@ -246,7 +247,7 @@ def execute(folder: RunFolder, prepared: Prepared, out: Output) -> int:
     out.result(summary, all_tables(summary) + _comparison(prepared, summary))
     progress = progress_of(run.plan, run.counted)
     rows = join(run.plan, run.counted, None)
-    failures = describe_failures(rows, proxied=prepared.options.proxy is not None) or "no trial failed"
+    failures = describe_failures(count_alike(rows), proxied=prepared.options.proxy is not None) or "no trial failed"
     out.note(f"report: {report}")
     _say_next(folder, ending, progress, failures, out)
     return exit_code(ending, progress)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from itertools import islice
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 from evals.bells.verdicts import export_rows
 from evals.folder import to_lines
-from evals.interchange.verdicts import flat, verdict_lines
+from evals.interchange.verdicts import FLAT, flat, verdict_lines
 from evals.journal import JsonObject
 from evals.report.files import all_tables
 from evals.report.table import measures, title_of
@@ -20,6 +23,9 @@ from evals.summary import Loaded
 from supervisors.errors import ConfigError, StoreError
 from supervisors.types import Label
 
+_GROUP = 20_000
+"""Rows of a Parquet file that are in memory together."""
+_WHOLE_NUMBERS = frozenset({"repeat"})
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _LATEX: Mapping[str, str] = {
     "\\": r"\textbackslash{}",
@@ -181,21 +187,29 @@ def to_text(_: Loaded, summary: JsonObject) -> str:
 
 
 def write_parquet(run: Loaded, path: Path) -> None:
-    """Write one row a trial as Parquet.
+    """Write one row a trial as Parquet: once, in groups of rows, so that a run of any size fits; all or nothing.
 
     Raises:
         ConfigError: the extra `parquet` is not installed.
         StoreError: the file cannot be written.
     """
-    import pandas as pd  # noqa: PLC0415 - slow to import, needed here only
-
     try:
-        pd.DataFrame([flat(row) for row in _rows(run)]).to_parquet(path, index=False)
+        pa: Any = import_module("pyarrow")  # an optional extra without types
+        parquet: Any = import_module("pyarrow.parquet")
     except ImportError as error:
         msg = "parquet needs the extra: pip install 'guardrail-proxy[parquet]'"
         raise ConfigError(msg) from error
+    rows = map(flat, _rows(run))
+    schema = pa.schema([(name, pa.int64() if name in _WHOLE_NUMBERS else pa.string()) for name in FLAT])
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with parquet.ParquetWriter(part, schema) as writer:
+            while group := list(islice(rows, _GROUP)):
+                writer.write_table(pa.Table.from_pylist(group, schema=schema))
+        part.replace(path)
     except OSError as error:
-        msg = f"{path}: cannot be written: {error.strerror}"
+        part.unlink(missing_ok=True)
+        msg = f"{path}: cannot be written: {error.strerror or error}"
         raise StoreError(msg) from error
 
 

@@ -28,6 +28,28 @@ _OPTIONS = ("allow_contaminated",)
 _TRIAL = TypeAdapter(PlannedTrial)
 
 
+FLAT = (
+    "trial_key",
+    "item_id",
+    "dataset",
+    "target",
+    "arm",
+    "repeat",
+    "transform",
+    "truth",
+    "category",
+    "status",
+    "label",
+    "cause",
+    "gate",
+    "answer",
+    "answer_cause",
+    "behaviour",
+    "contamination",
+)
+"""Names of the columns of `flat`."""
+
+
 def flat(row: Row) -> JsonObject:
     """Return ids, labels and causes of one trial; no text."""
     label, cause = policy_verdict(row)

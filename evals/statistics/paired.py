@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from evals.statistics.clusters import ClusterSum, ratio, ratio_variance, sum_by_cluster, t_interval
+from evals.statistics.clusters import ClusterSum, ratio, ratio_variance, t_interval
 from evals.statistics.distributions import two_sided_z
 from evals.statistics.power import minimum_detectable_difference
 from evals.statistics.rates import Observation, Rate, rate_of
+from supervisors.light import light_dataclass
 
 TOO_FEW_DISCORDANT = "cannot reach p < .05 whatever the split"
 _DRAWS = 100_000
@@ -19,7 +20,7 @@ _EXACT_CLUSTERS = 20
 _EXACT_WORK = 2_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Pair:
     """One item judged under both systems; None where a side has no label of safe or unsafe.
 
@@ -203,22 +204,23 @@ def compare_paired(pairs: Iterable[Pair], *, level: float = 0.95, seed: int = 0)
         level: confidence of the interval.
         seed: seed of the permutation draws, used only when the sums are too many to enumerate.
     """
-    listed = list(pairs)
-    signed = [
-        (pair.cluster, int(pair.a_wrong) - int(pair.b_wrong))
-        for pair in listed
-        if pair.a_wrong is not None and pair.b_wrong is not None
-    ]
-    n = len(signed)
-    b, c = sum([value > 0 for _, value in signed]), sum([value < 0 for _, value in signed])
-    clusters = sum_by_cluster([(name, float(value)) for name, value in signed])
+    return compare_counted(((pair, 1) for pair in pairs), level=level, seed=seed)
+
+
+def compare_counted(pairs: Iterable[tuple[Pair, int]], *, level: float = 0.95, seed: int = 0) -> Comparison:
+    """Do what `compare_paired` does of pairs that come with how often they are there."""
+    counted = _Counted()
+    for pair, times in pairs:
+        counted.add(pair, times)
+    n, b, c = counted.n, counted.b, counted.c
+    clusters = counted.clusters()
     is_clustered = any(cluster.size > 1 for cluster in clusters)
-    lo, hi = _bounds(listed)
+    lo, hi = counted.bounds()
     test, difference = _effect(clusters, (b, c), is_clustered, level, seed) if n else (None, None)
     return Comparison(
         n=n,
-        planned=len(listed),
-        dropped=len(listed) - n,
+        planned=counted.planned,
+        dropped=counted.planned - n,
         b=b,
         c=c,
         test=test,
@@ -242,13 +244,40 @@ def _effect(
     return PValue(mcnemar_exact(b, c), "mcnemar_exact"), bonett_price(b, c, len(clusters), level)
 
 
-def _bounds(pairs: Sequence[Pair]) -> tuple[float | None, float | None]:
-    """Return the smallest and largest difference any labels of the missing sides could give (Q-03)."""
-    if not pairs:
-        return None, None
-    least = [_wrong(pair.a_wrong, 0) - _wrong(pair.b_wrong, 1) for pair in pairs]
-    most = [_wrong(pair.a_wrong, 1) - _wrong(pair.b_wrong, 0) for pair in pairs]
-    return sum(least) / len(pairs), sum(most) / len(pairs)
+class _Counted:
+    """Pairs counted by cluster, none of them kept."""
+
+    def __init__(self) -> None:
+        self.planned = self.n = self.b = self.c = 0
+        self._least = self._most = 0
+        self._clusters: dict[str, list[int]] = {}
+
+    def add(self, pair: Pair, times: int) -> None:
+        """Count a pair so many times."""
+        a, b = pair.a_wrong, pair.b_wrong
+        self.planned += times
+        self._least += times * (_wrong(a, 0) - _wrong(b, 1))
+        self._most += times * (_wrong(a, 1) - _wrong(b, 0))
+        if a is None or b is None:
+            return
+        value = int(a) - int(b)
+        self.n += times
+        self.b += times * (value > 0)
+        self.c += times * (value < 0)
+        sums = self._clusters.setdefault(pair.cluster, [0, 0])
+        sums[0] += times * value
+        sums[1] += times
+
+    def clusters(self) -> Sequence[ClusterSum]:
+        """Return the signed sum of each cluster, ordered by content as `sum_by_cluster` does."""
+        sums = [ClusterSum(float(total), size) for total, size in self._clusters.values()]
+        return sorted(sums, key=lambda cluster: (cluster.size, cluster.total))
+
+    def bounds(self) -> tuple[float | None, float | None]:
+        """Return the smallest and largest difference any labels of the missing sides could give (Q-03)."""
+        if not self.planned:
+            return None, None
+        return self._least / self.planned, self._most / self.planned
 
 
 def _wrong(value: bool | None, if_missing: int) -> int:

@@ -8,14 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from evals.statistics.clusters import Clusters, ClusterSum, describe_clusters, sum_by_cluster
+from evals.statistics.clusters import Clusters, ClusterSum, describe_clusters
 from evals.statistics.distributions import two_sided_z
 from evals.statistics.proportions import Interval, Method, interval_of
+from supervisors.light import light_dataclass
 
 Decision = Literal["pass", "fail", "inconclusive"]
 
 
-@dataclass(frozen=True, slots=True)
+@light_dataclass(frozen=True, slots=True)
 class Observation:
     """One planned trial as a rate sees it.
 
@@ -139,10 +140,42 @@ def clustered_rate(
 
 def rate_of(observations: Iterable[Observation], options: Options = _DEFAULT) -> Rate:
     """Return the rate of observations, cluster-aware if and only if a cluster has several scored trials."""
-    listed = list(observations)
-    scored = [(o.cluster, float(o.hit)) for o in listed if o.hit is not None]
-    errors = sum([o.error for o in listed])
-    return clustered_rate(sum_by_cluster(scored), planned=len(listed), errors=errors, options=options)
+    counted = RateCount()
+    for one in observations:
+        counted.add(one)
+    return counted.rate(options)
+
+
+def count_rate(observations: Iterable[tuple[Observation, int]], options: Options = _DEFAULT) -> Rate:
+    """Return the rate of observations that come with how often they are there."""
+    counted = RateCount()
+    for one, times in observations:
+        counted.add(one, times)
+    return counted.rate(options)
+
+
+class RateCount:
+    """Counts observations by cluster, as many as there are, and keeps none of them."""
+
+    def __init__(self) -> None:
+        self._clusters: dict[str, list[int]] = {}
+        self._planned = 0
+        self._errors = 0
+
+    def add(self, one: Observation, times: int = 1) -> None:
+        """Count an observation, once or several times."""
+        self._planned += times
+        self._errors += times * one.error
+        if one.hit is not None:
+            sums = self._clusters.setdefault(one.cluster, [0, 0])
+            sums[0] += times * one.hit
+            sums[1] += times
+
+    def rate(self, options: Options = _DEFAULT) -> Rate:
+        """Return the rate of what was counted, cluster-aware if and only if a cluster has several scored trials."""
+        sums = [ClusterSum(float(hits), size) for hits, size in self._clusters.values()]
+        sums.sort(key=lambda cluster: (cluster.size, cluster.total))  # by content, as `sum_by_cluster`
+        return clustered_rate(sums, planned=self._planned, errors=self._errors, options=options)
 
 
 def _planned(n: int, planned: int | None) -> int:
@@ -265,4 +298,4 @@ def macro_average(rates: Sequence[Rate], level: float = 0.95) -> Mean:
 
 def micro_average(groups: Mapping[str, Sequence[Observation]], options: Options = _DEFAULT) -> Rate:
     """Pool the trials of all data sets into one rate (Q-07); a root item in two sets stays one cluster."""
-    return rate_of([observation for group in groups.values() for observation in group], options)
+    return rate_of((observation for group in groups.values() for observation in group), options)

@@ -3,13 +3,13 @@ from __future__ import annotations
 from typing import Any
 
 from evals.design import summarise_bells
-from tests.evals.test_discrimination import row
+from tests.evals.test_discrimination import row, to_rows
 
 
 def test_runs_with_jailbroken_items_get_the_tables_of_each_supervisor() -> None:  # B-04, B-10
     rows = [row(0, harmful=True, score=0.9), row(1, harmful=True, score=0.9, family="narrative"),
             row(2, harmful=False, score=0.1)]  # fmt: skip
-    tables: Any = summarise_bells(rows)
+    tables: Any = summarise_bells(to_rows(rows))
     assert set(tables["m"]) == {"policy", "words@input"}
     found = tables["m"]["words@input"]
     assert found["cells"]["harmful"]["direct"]["k"] == 1
@@ -19,7 +19,7 @@ def test_runs_with_jailbroken_items_get_the_tables_of_each_supervisor() -> None:
 
 
 def test_other_runs_have_no_such_tables() -> None:
-    assert summarise_bells([row(0, harmful=True, score=0.9)]) is None
+    assert summarise_bells(to_rows([row(0, harmful=True, score=0.9)])) is None
 
 
 def test_only_three_cells_enter_the_score() -> None:  # B-01
@@ -31,8 +31,8 @@ def test_only_three_cells_enter_the_score() -> None:  # B-01
         ],
         row(9, harmful=False, score=0.1),
     ]
-    before: Any = summarise_bells(base)
-    after: Any = summarise_bells([*base, row(10, harmful=False, score=0.9, family="narrative")])
+    before: Any = summarise_bells(to_rows(base))
+    after: Any = summarise_bells(to_rows([*base, row(10, harmful=False, score=0.9, family="narrative")]))
     assert before["m"]["policy"]["score"]["score"] == after["m"]["policy"]["score"]["score"] == 1.0
     sensitivity = after["m"]["policy"]["cells"]["benign"]["jailbroken"]  # adversarial sensitivity, beside the score
     assert (sensitivity["k"], sensitivity["n"]) == (1, 1)

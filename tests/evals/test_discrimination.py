@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from evals.discrimination import MAX_STEPS, describe_curves, describe_efforts, describe_flow, describe_grid, ecdf, thin
+from evals.discrimination import MAX_STEPS, Efforts, describe_curves, describe_flow, describe_grid, ecdf, thin
 from evals.ledger import Entry
 from evals.plan import PlannedTrial
-from evals.rows import Row, to_outcome
+from evals.rows import Row, Rows, to_outcome
 from evals.statistics.curves import Scored, to_curve
 
 TRUTHS = (1, 1, 1, 0, 1, 0, 0, 1, 0, 0)
@@ -32,6 +33,18 @@ def row(index: int, *, harmful: bool, score: float | None, family: str | None = 
     }  # fmt: skip
     line: dict[str, Any] = {"status": "ok", "flagged": flagged, "verdicts": [verdict]}
     return Row(planned, line, None, None)
+
+
+def _efforts(rows: Sequence[Row]) -> Any:
+    efforts = Efforts()
+    for one in rows:
+        efforts.take(one)
+    return efforts.describe()
+
+
+def to_rows(rows: Sequence[Row]) -> Rows:
+    """Return rows as a run has them."""
+    return Rows([one.planned for one in rows], lambda place: rows[place])
 
 
 def scored_rows() -> list[Row]:
@@ -91,7 +104,7 @@ def test_the_flow_counts_every_trial_once() -> None:  # H-154
 
 
 def test_times_and_costs_are_those_of_the_verdicts_that_have_them() -> None:  # H-128
-    effort: Any = describe_efforts(scored_rows())["words@input"]
+    effort: Any = _efforts(scored_rows())["words@input"]
     assert (effort["timed"], effort["median_s"], effort["p95_s"]) == (10, 0.055, 0.1)
     assert effort["cost_usd"] == pytest.approx(0.01)
 

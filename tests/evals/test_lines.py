@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from evals.keys import Keys
 from evals.lines import Counted, parse_object, read_journal
 from supervisors.errors import StoreError
 
@@ -57,6 +58,11 @@ def test_anything_else_is_no_object(data: str) -> None:
 
 def test_counted_lines_are_fetched_by_key(tmp_path: Path) -> None:
     lines = read_journal(_write(tmp_path / "j", '{"n":0}', '{"n":1}')).lines
-    counted = Counted(lines, {"a": 1, "b": 0})
+    keys = Keys()
+    for key in ("a", "without a line", "b", "later"):
+        keys.add(key)
+    counted = Counted(lines, keys, [1, -1, 0])
     assert (counted["a"]["n"], counted["b"]["n"], counted.get("c")) == (1, 0, None)
-    assert (list(counted), len(counted), "a" in counted, "c" in counted) == (["a", "b"], 2, True, False)
+    assert [key in counted for key in ("a", "b", "c", "without a line", "later")] == [True, True, False, False, False]
+    assert (list(counted), len(counted)) == (["a", "b"], 2)
+    assert [counted.at(place) for place in (2, 1, 3)] == [{"n": 0}, None, None]

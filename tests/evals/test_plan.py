@@ -7,9 +7,9 @@ import pytest
 
 from evals.datasets import load
 from evals.folder import to_lines
-from evals.plan import Design, Selection, build_plan, read_plan, select, to_rows, unsupported
+from evals.plan import Design, Plan, build_plan, read_plan, to_rows, unsupported
 from evals.types import Item
-from supervisors.errors import DatasetError, StoreError
+from supervisors.errors import StoreError
 
 
 @pytest.fixture
@@ -20,47 +20,6 @@ def items(tmp_path: Path) -> tuple[Item, ...]:
 def _design(**changes: object) -> Design:
     design = Design(models={"m": "t" * 64}, guard_sha256="g" * 64, file_sha256={"smoke": "f" * 64})
     return replace(design, **changes)  # type: ignore[arg-type] # fields by name
-
-
-def test_a_limit_of_zero_gives_nothing(items: tuple[Item, ...]) -> None:  # H-102, H-41
-    assert select(items, Selection(limit=0)) == ()
-
-
-def test_a_limit_takes_the_first_in_file_order(items: tuple[Item, ...]) -> None:
-    assert select(items, Selection(limit=3)) == items[:3]
-
-
-def test_a_negative_limit_is_refused(items: tuple[Item, ...]) -> None:
-    with pytest.raises(DatasetError, match="limit is -1, expected 0 or more"):
-        select(items, Selection(limit=-1))
-
-
-def test_a_filter_looks_at_fields_and_columns(items: tuple[Item, ...]) -> None:
-    chosen = select(items, Selection(filters=("truth=harmful",)))
-    assert len(chosen) == 5
-    assert select(chosen, Selection(filters=("label=harmful",))) == chosen
-
-
-def test_a_filter_on_a_missing_field_names_those_there_are(items: tuple[Item, ...]) -> None:
-    with pytest.raises(DatasetError, match="no such field; known are truth"):
-        select(items, Selection(filters=("colour=red",)))
-
-
-def test_a_filter_without_a_value_is_refused(items: tuple[Item, ...]) -> None:
-    with pytest.raises(DatasetError, match="expected NAME=VALUE"):
-        select(items, Selection(filters=("truth",)))
-
-
-def test_ids_and_categories_are_patterns(items: tuple[Item, ...]) -> None:
-    assert select(items, Selection(item_ids=("*/000002-*",))) == (items[2],)
-    category = items[0].category[0]
-    assert items[0] in select(items, Selection(categories=(category.upper(),)))
-
-
-def test_a_sample_is_the_same_each_time_and_depends_on_the_seed(items: tuple[Item, ...]) -> None:
-    one = select(items, Selection(sample=4, seed=1))
-    assert one == select(items, Selection(sample=4, seed=1))
-    assert len(one) == 4
 
 
 @pytest.mark.parametrize(
@@ -94,7 +53,7 @@ def test_a_plan_comes_back_from_its_file(items: tuple[Item, ...], tmp_path: Path
     plan = build_plan(items, _design(repeats=2))
     path = tmp_path / "plan.jsonl"
     path.write_text(to_lines(to_rows(plan)))
-    assert read_plan(path) == plan
+    assert list(read_plan(path)) == list(plan)
 
 
 def test_a_broken_plan_names_the_line(tmp_path: Path) -> None:
@@ -102,3 +61,19 @@ def test_a_broken_plan_names_the_line(tmp_path: Path) -> None:
     path.write_text("{}\n")
     with pytest.raises(StoreError, match="line 1: is not a planned trial"):
         read_plan(path)
+
+
+def test_a_plan_gives_back_the_trials_it_was_made_of(items: tuple[Item, ...]) -> None:
+    trials = list(build_plan(items, _design(repeats=3, ledger="both")))
+    plan = Plan(trials)
+    assert list(plan) == trials
+    assert [plan[-1], *plan[2:5]] == [trials[-1], *trials[2:5]]
+    assert list(plan.part([4, 0])) == [trials[4], trials[0]]
+    assert [plan.keys.key(plan.key_place(place)) for place in range(len(plan))] == [one.trial_key for one in trials]
+
+
+def test_a_key_that_is_planned_twice_stays_twice_in_the_plan(items: tuple[Item, ...]) -> None:  # H-173
+    first, second = list(build_plan(items[:2], _design()))
+    plan = Plan([first, replace(second, trial_key=first.trial_key), first])
+    assert (len(plan), len(plan.keys)) == (3, 1)
+    assert plan[1].item_id == second.item_id

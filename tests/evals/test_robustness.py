@@ -9,8 +9,8 @@ import pytest
 
 from evals.cli import main
 from evals.folder import RunFolder
-from evals.plan import Selection
 from evals.prepare import prepare
+from evals.selection import Selection
 from evals.verify import verify
 from tests.evals.harness import Run, make_options, make_run, make_words_guard
 

@@ -12,9 +12,9 @@ from evals.folder import RunFolder
 from evals.journal import JsonObject
 from evals.limit import Limiter
 from evals.manifest import read_manifest
-from evals.plan import Selection
 from evals.prepare import prepare
 from evals.replay import Ending, Limits
+from evals.selection import Selection
 from evals.session import Hooks, carry_out, check_same, create
 from evals.summary import write_summary
 from supervisors.embedded.guard import EmbeddedGuard

@@ -5,11 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evals.plan import PlannedTrial, read_plan, to_rows
+from evals.alike import count_alike
+from evals.plan import read_plan
+from evals.plan import to_rows as plan_rows
 from evals.report.table import measures
-from evals.rows import Row, Rows
+from evals.rows import Row
 from evals.summary import section
-from tests.evals.test_discrimination import row
+from tests.evals.test_discrimination import row, to_rows
 
 
 def _voted(index: int, share: float | None, *, flag: bool) -> Row:
@@ -18,9 +20,8 @@ def _voted(index: int, share: float | None, *, flag: bool) -> Row:
 
 
 def _section(*rows: Row) -> dict[str, Any]:
-    return section(
-        Rows([one.planned for one in rows], {one.planned.trial_key: one.line or {} for one in rows}, {}), allowed=True
-    )
+    made = to_rows(rows)
+    return section(made, count_alike(made), allowed=True)
 
 
 def test_flags_are_held_against_shares_of_votes_with_their_ceiling() -> None:  # H-144, Q-35
@@ -44,9 +45,8 @@ def test_items_nobody_rated_have_no_soft_numbers() -> None:
 
 def test_a_share_is_in_the_plan_only_where_there_is_one(tmp_path: Path) -> None:
     planned = [_voted(0, 0.5, flag=True).planned, _voted(1, None, flag=True).planned]
-    lines = list(to_rows(planned))
+    lines = list(plan_rows(planned))
     assert ["vote_share" in line for line in lines] == [True, False]
     path = tmp_path / "plan.jsonl"
     path.write_text("\n".join([json.dumps(line) for line in lines]) + "\n")
-    found: tuple[PlannedTrial, ...] = read_plan(path)
-    assert found == tuple(planned)
+    assert list(read_plan(path)) == planned

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evals.discrimination import describe_efforts
+from evals.discrimination import Efforts
 from evals.panel import PanelFile, make_panel
 from evals.rows import Row
 from supervisors.judge import Judge
@@ -41,7 +41,10 @@ def test_latency_is_of_answered_verdicts_and_cached_ones_are_left_out() -> None:
     kept, cached = row(0, harmful=True, score=0.9), row(1, harmful=True, score=0.9)
     line = dict(cached.fields)
     line["verdicts"] = [{**verdict, "cached": True} for verdict in line["verdicts"]]  # type: ignore[union-attr, dict-item] # made in this test
-    effort = describe_efforts([kept, Row(cached.planned, line, None, None)])["words@input"]
+    efforts = Efforts()
+    for one in (kept, Row(cached.planned, line, None, None)):
+        efforts.take(one)
+    effort = efforts.describe()["words@input"]
     assert isinstance(effort, dict)
     assert (effort["n"], effort["timed"]) == (1, 1)
 

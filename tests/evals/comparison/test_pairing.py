@@ -9,7 +9,7 @@ from evals.comparison.changes import count_changes
 from evals.comparison.pairing import Plan, compare_sides
 from evals.comparison.sides import Side, load_side
 from evals.comparison.tables import comparison_lines, to_csv
-from evals.plan import Selection
+from evals.selection import Selection
 from supervisors.errors import ConfigError
 from supervisors.testing import Always, Finds
 from supervisors.types import Cause, safe, unknown

@@ -5,12 +5,15 @@ import importlib.util
 import io
 import json
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 from evals.cli import main
 from evals.interchange.formats import TEXT_FORMATS, table_csv
+from evals.interchange.verdicts import FLAT, flat
+from evals.rows import join
 from evals.summary import Loaded, load_run
 from tests.evals.harness import Run, make_options, make_run
 
@@ -84,5 +87,16 @@ def test_parquet_is_written_or_names_its_extra(run: Run, tmp_path: Path, capsys:
     if importlib.util.find_spec("pyarrow") is None:
         assert code == 2
         assert "guardrail-proxy[parquet]" in capsys.readouterr().err
-    else:
-        assert (tmp_path / "v.parquet").read_bytes()[:4] == b"PAR1"
+        return
+    parquet: Any = importlib.import_module("pyarrow.parquet")
+    assert code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["v.parquet"]  # nothing half written is left
+    loaded = load_run(run.folder)
+    assert parquet.read_table(tmp_path / "v.parquet").to_pylist() == [
+        flat(row) for row in join(loaded.plan, loaded.counted, loaded.scores[0])
+    ]
+
+
+def test_the_columns_of_a_table_are_named_in_order(loaded: Loaded) -> None:
+    rows = join(loaded.plan, loaded.counted, loaded.scores[0])
+    assert {tuple(flat(row)) for row in rows} == {FLAT}

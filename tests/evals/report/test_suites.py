@@ -14,7 +14,7 @@ from evals.report.html import About
 from evals.report.suites import suite_pages
 from evals.statistics.jsonable import to_json
 from tests.evals.harness import Run, make_options, make_run
-from tests.evals.test_discrimination import row
+from tests.evals.test_discrimination import row, to_rows
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_the_bells_page_has_ours_beside_the_published_and_the_reference_line(run
     families = ("narrative", "syntactic", "generative")
     rows = [row(0, harmful=True, score=0.9), row(9, harmful=False, score=0.1),
             *[row(n + 1, harmful=True, score=0.9, family=f) for n, f in enumerate(families)]]  # fmt: skip
-    page = pages(run, bells=summarise_bells(rows))["bells"]
+    page = pages(run, bells=summarise_bells(to_rows(rows)))["bells"]
     assert "words@input, here" in page
     assert "1.000000" in page
     assert "GPT-4, published" in page
@@ -91,6 +91,6 @@ def test_the_nessie_page_says_that_nothing_is_comparable(run: Run) -> None:  # N
 
 
 def test_pages_of_suites_ask_for_nothing_and_hold_no_text(run: Run, tmp_path: Path) -> None:  # H-179
-    page = pages(run, bells=summarise_bells([row(1, harmful=True, score=0.9, family="narrative")]))["bells"]
+    page = pages(run, bells=summarise_bells(to_rows([row(1, harmful=True, score=0.9, family="narrative")])))["bells"]
     assert "default-src 'none'" in page
     assert page.count("<script>") == 1
