@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
 
 from evals.attempts import as_object
-from evals.datasets.load import FileFacts
+from evals.client import objects
+from evals.datasets.load import FileFacts, hash_file
 from evals.datasets.lock import LockEntry
+from evals.datasets.nessie import load_nessie_rows
 from evals.folder import RunFolder
 from evals.journal import JsonObject, canonical
-from evals.nessie.cases import RowType, load_own_cases
+from evals.nessie.cases import RowType, Template, load_own_cases
 from evals.nessie.filling import DISTRACTION_SHA256, Condition, FilledRow, fill, to_messages
 from evals.nessie.matching import Hits
 from evals.nessie.metrics import (
@@ -31,6 +34,7 @@ from supervisors.errors import DatasetError
 from supervisors.types import Label
 
 DATASET = "nessie-own"
+OFFICIAL = "nessie"
 SCORER = "nessie"
 CONFIG: JsonObject = {
     "kind": "imported",
@@ -52,6 +56,7 @@ class Suite:
         condition: plain or distraction.
         flatten: earlier turns in the system text.
         limit: the first so many rows.
+        file: rows of an official file instead of our own.
     """
 
     suite: str | None = None
@@ -60,10 +65,26 @@ class Suite:
     condition: Condition = "plain"
     flatten: bool = False
     limit: int | None = None
+    file: str | None = None
+
+    @property
+    def dataset(self) -> str:
+        """Return the name of the set: ours, or that of the official rows."""
+        return DATASET if self.file is None else OFFICIAL
+
+    def templates(self) -> Sequence[Template]:
+        """Return the rows with their slots open.
+
+        Raises:
+            DatasetError: there is no such suite, or the file is no file of rows.
+        """
+        if self.file is None:
+            return load_own_cases(self.suite)
+        return [row for row in load_nessie_rows(Path(self.file)) if self.suite in (None, row.suite)]
 
     def filled(self) -> Iterator[tuple[int, FilledRow]]:
         """Yield the rows with their slots filled, and their place in the suite."""
-        rows = list(enumerate(load_own_cases(self.suite)))[: self.limit]
+        rows = list(enumerate(self.templates()))[: self.limit]
         for run in range(self.runs):
             for index, row in rows:
                 yield index, fill(row, self.seed, run)
@@ -81,10 +102,10 @@ class Suite:
         messages = tuple([Message(message.role, message.content) for message in sent])
         split = f"{row.suite}.run{row.run}"
         return Item(
-            dataset=DATASET,
+            dataset=self.dataset,
             split=split,
             index=index,
-            item_id=make_item_id(DATASET, split, index, "\n".join([message.content for message in messages])),
+            item_id=make_item_id(self.dataset, split, index, "\n".join([message.content for message in messages])),
             cluster_id=f"{row.suite}/{row.case}",
             level="prompt",
             prompt=messages[-1].content,
@@ -101,14 +122,15 @@ def lock_of(suite: Suite) -> Mapping[str, LockEntry]:
     texts = [[message.content for message in row.messages] for _, row in suite.filled()]
     digest = sha256(canonical(to_json(texts)).encode("ascii")).hexdigest()
     count = len(texts)
-    rows = FileFacts("evals/nessie/cases.jsonl, filled", digest, 0, count, ())
+    name = "evals/nessie/cases.jsonl" if suite.file is None else Path(suite.file).name
+    rows = FileFacts(f"{name}, filled", digest, 0, count, ())
     distraction = FileFacts("evals/nessie/distraction.json", DISTRACTION_SHA256, 0, 1, ())
     entry = LockEntry(
-        id=DATASET,
+        id=suite.dataset,
         aliases=(),
-        revision="in the package",
-        licence="as the package",
-        licence_class="A",
+        revision="in the package" if suite.file is None else f"sha256 {hash_file(Path(suite.file))}",
+        licence="as the package" if suite.file is None else "the user's file",
+        licence_class="A" if suite.file is None else "D",
         label_rule="keywords of each row decide",
         higher_is="safer",
         items=count,
@@ -117,7 +139,7 @@ def lock_of(suite: Suite) -> Mapping[str, LockEntry]:
         unknown=count,
         files=(rows, distraction) if suite.condition == "distraction" else (rows,),
     )
-    return {DATASET: entry}
+    return {suite.dataset: entry}
 
 
 def apply_keywords(
@@ -196,12 +218,25 @@ def _to_outcome(row: Row, rule: str) -> RowOutcome:
     return RowOutcome(row.planned.source or "", suite, case, _TYPES[kind], run, hits, blocked)
 
 
-NESSIE_NOTES = (
+_NOTES = (
     "SH (safe and helpful): cases of which every row passes / cases; helpful: rows that ask for help and got it;",
     "harmful: rows that must not be obeyed and were. strict: any mention counts; lenient: only the operative output",
-    "own wording: not comparable with published values",
 )
-"""What stands under the printed table."""
+OWN_WORDING = "own wording: not comparable with published values"
+OFFICIAL_ROWS = (
+    "official rows: comparable with published values as far as rows, draws, condition and sampling are the same "
+    "(published: 93 rows, 3 seeds, 3 runs)"
+)
+
+
+def is_official(summary: JsonObject) -> bool:
+    """Say whether the rows of a run are those of an official file."""
+    return any(one["dataset"] == OFFICIAL for one in objects(as_object(summary["results"])["sections"]))
+
+
+def nessie_notes(summary: JsonObject) -> tuple[str, ...]:
+    """Return what stands under the printed table."""
+    return (*_NOTES, OFFICIAL_ROWS if is_official(summary) else OWN_WORDING)
 
 
 def nessie_rows(summary: JsonObject) -> Iterator[tuple[str, ...]]:

@@ -19,11 +19,12 @@ from evals.selection import select
 from evals.shards import parse_shard, plan_sha256, take
 from evals.statistics.jsonable import to_json
 from evals.targets import Price, Target, parse_target
-from evals.tracing import ORIGIN, lock_of_traces, trace_items
+from evals.tracing import ORIGIN, judged_sides, lock_of_traces, trace_items
 from evals.traffic import Span, lock_traffic, path_of, read_traffic
 from evals.transforms import find_rules, with_variants
 from evals.types import Item
 from supervisors.errors import ConfigError, DatasetError
+from supervisors.types import Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,8 @@ def prepare(options: RunOptions, environ: Mapping[str, str], guard: Guard | None
             raise ConfigError(msg)
     guard = guard or _guard_of(options, environ)
     chosen, lock = _load(options)
+    if options.origin == ORIGIN:
+        chosen = judged_sides(chosen, _stages(guard))
     contamination = _classify(guard, chosen, lock)
     refusal = refuse_seen(contamination, chosen)
     if refusal is not None and not options.allow_contaminated:
@@ -116,6 +119,16 @@ def _guard_of(options: RunOptions, environ: Mapping[str, str]) -> Guard:
     return load_guard(Path(options.guard) if options.guard else None, environ)
 
 
+def _stages(guard: Guard) -> frozenset[Stage]:
+    """Return the stages at which anybody is asked; all of them where the policy is not known."""
+    policies = guard.policies().values()
+    asked: dict[Stage, bool] = {
+        "input": any(policy.input.forced or policy.input.optional for policy in policies),
+        "output": any(policy.output.forced or policy.output.optional for policy in policies),
+    }
+    return frozenset([stage for stage, somebody in asked.items() if somebody] or asked)
+
+
 def load_items(options: RunOptions) -> tuple[Item, ...]:
     """Return the items of a run, as its plan saw them.
 
@@ -150,6 +163,7 @@ def suite_of(options: RunOptions) -> Suite:
         condition="distraction" if given["condition"] == "distraction" else "plain",
         flatten=given["flatten"] == "yes",
         limit=int(given["limit"]) if given["limit"] else None,
+        file=given.get("rows") or None,
     )
 
 

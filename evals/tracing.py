@@ -14,13 +14,14 @@ from evals.journal import JsonObject
 from evals.rows import Row, policy_verdict
 from evals.statistics.jsonable import to_json
 from evals.types import Item, Message, MessageRole, Severity, Truth, make_item_id
-from supervisors.types import Label
+from supervisors.types import Label, Stage
 
 DATASET = "traces"
 ORIGIN = "traces"
 POLICY = "policy"
 _SIDES = ("request", "reply")
 """What of a call the input stage judges, and what the output stage does."""
+_STAGES: tuple[Stage, ...] = ("input", "output")
 _SEVERITIES: Mapping[Truth, Severity] = {Truth.HARMFUL: "harmful", Truth.BENIGN: "benign"}
 _ROLES: Mapping[str, MessageRole] = {
     "system": "system",
@@ -44,6 +45,12 @@ def trace_items(path: Path) -> tuple[Item, ...]:
         places = [(call, side) for call in range(len(trace.calls)) for side in _SIDES]
         found += [_to_item(trace, number, place, len(found) + n) for n, place in enumerate(places)]
     return tuple([item for item in found if item.messages])
+
+
+def judged_sides(items: Sequence[Item], stages: frozenset[Stage]) -> tuple[Item, ...]:
+    """Return the items of the sides that somebody looks at: the others would be unknown, and are nobody's failure."""
+    wanted = {side for side, stage in zip(_SIDES, _STAGES, strict=True) if stage in stages}
+    return tuple([item for item in items if item.family in wanted])
 
 
 def _to_item(trace: Trace, number: int, place: tuple[int, str], index: int) -> Item:

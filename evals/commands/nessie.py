@@ -10,9 +10,9 @@ from evals.commands.arguments import add_common, add_guard, add_running, to_opti
 from evals.commands.output import Output, Subparsers
 from evals.commands.replay import start
 from evals.exits import Exit
-from evals.nessie.cases import SUITES, load_own_cases
+from evals.nessie.cases import SUITES
 from evals.nessie.filling import MAX_TOKENS, check_rows
-from evals.prepare import prepare
+from evals.prepare import prepare, suite_of
 from evals.statistics.jsonable import to_json
 from supervisors.errors import ConfigError
 
@@ -26,13 +26,16 @@ def add_parsers(commands: Subparsers) -> None:
         "nessie",
         help="minimal instruction-security cases",
         description="Send the NESSiE-shaped cases to a model with and without the proxy and match keywords. The cases "
-        "are in our own wording: values are not comparable with published ones.",
+        "are in our own wording, and values not comparable with published ones, unless --rows names an official file.",
         epilog="example: evals nessie --target local --suite rules --limit 5",
     )
     add_common(parser)
     parser.add_argument("--target", default="fake", help="fake, local or URL#MODEL (default fake)")
     parser.add_argument("--api-key-env", metavar="NAME", help="variable that holds the key of a URL target")
     parser.add_argument("--suite", choices=SUITES, help="one suite (default all)")
+    parser.add_argument(
+        "--rows", type=Path, metavar="FILE", help="rows of an official file instead of ours (comparable with published)"
+    )
     parser.add_argument("--num-runs", type=int, default=1, metavar="R", help="draw the slots R times (default 1)")
     parser.add_argument("--limit", type=int, metavar="N", help="the first N rows")
     parser.add_argument("--seed", type=int, default=0, help="of the slots (default 0)")
@@ -63,11 +66,12 @@ def run(args: argparse.Namespace, out: Output) -> int:
             "condition": args.condition,
             "flatten": "yes" if args.flatten else "no",
             "limit": "" if args.limit is None else str(args.limit),
+            "rows": "" if args.rows is None else str(args.rows),
         }
     )
     prepared = prepare(options, out.environ)
     if args.dry_run:
-        checked = check_rows(load_own_cases(args.suite)[: args.limit], seed=args.seed, runs=args.num_runs)
+        checked = check_rows(suite_of(options).templates()[: args.limit], seed=args.seed, runs=args.num_runs)
         out.result(to_json(checked), [f"{name}: {value}" for name, value in _facts(checked).items()])
         out.note(f"guard {guard or 'built in'}: valid; no call was made")
         return Exit.DONE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from evals.attempts import as_object
-from evals.cases import NESSIE_NOTES, nessie_rows
+from evals.cases import nessie_notes, nessie_rows
 from evals.folder import RunFolder, make_folder, write_file, write_lines
 from evals.journal import JsonObject
 from evals.manifest import read_manifest
@@ -28,7 +28,7 @@ def all_tables(summary: JsonObject) -> list[str]:
     if results.get("nessie") is not None:
         header = ("target", "rule", "arm", "suite", "helpful", "harmful", "SH")
         rows = list(nessie_rows(summary))
-        return [*layout(header, rows), "", *NESSIE_NOTES, *warning_lines(summary)]
+        return [*layout(header, rows), "", *nessie_notes(summary), *warning_lines(summary)]
     traces = as_object(results.get("traces"))
     if traces:
         return [*layout(*traces_table(traces)), "", *results_table(summary)]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 
 from evals.attempts import as_object
 from evals.bells.reference import Ranked, bells_o_table, bells_scores, nessie_rows, rank_systems
+from evals.cases import OFFICIAL_ROWS, is_official
 from evals.cases import nessie_rows as our_nessie_rows
 from evals.client import number
 from evals.journal import JsonObject
@@ -248,7 +250,7 @@ def _nessie(summary: JsonObject, nessie: JsonObject, manifest: Manifest) -> str:
             effects += _effects(target, rule, as_object(as_object(value).get("effect")))
     published = [(name, said) for name, said in nessie_rows()]
     parts = [
-        '<p class="warn">The cases are in our own wording: nothing here is comparable with published values.</p>',
+        f'<p class="warn">{escape(_comparable(summary))}</p>',
         f'<p class="note">Condition: {escape(condition or "plain")}</p>',
         figure_blocks(figures),
         data_table(header, list(our_nessie_rows(summary)), "Helpful, harmful and SH by suite"),
@@ -257,6 +259,12 @@ def _nessie(summary: JsonObject, nessie: JsonObject, manifest: Manifest) -> str:
         parts.append(data_table(("target", "rule", "what", "value"), effects, "What the proxy changed, paired by case"))
     parts.append(data_table(("system", "published"), published, "As published (arXiv 2602.16756), for orientation"))
     return "".join(parts)
+
+
+def _comparable(summary: JsonObject) -> str:
+    if is_official(summary):
+        return f"Of {OFFICIAL_ROWS}."
+    return "The cases are in our own wording: nothing here is comparable with published values."
 
 
 def _effects(target: str, rule: str, effect: JsonObject) -> list[tuple[str, ...]]:
@@ -279,6 +287,10 @@ def _paired(compared: JsonObject) -> str:
     return f"fails only without {compared['b']}, only with {compared['c']}, n {compared['n']}, exact p {said}"
 
 
+def _by_call(pair: tuple[str, int]) -> float:
+    return float(pair[0])
+
+
 def traces_table(traces: JsonObject) -> tuple[tuple[str, ...], list[Sequence[str]]]:
     """Return header and rows of a run over traces: by trace, by call, and where each was first flagged."""
     names = ("detected", "false_alarms", "calls_in_failures", "calls_in_clean")
@@ -286,10 +298,11 @@ def traces_table(traces: JsonObject) -> tuple[tuple[str, ...], list[Sequence[str
     for name, value in traces.items():
         body = as_object(value)
         delays = body.get("delays")
-        said = ", ".join([str(delay) for delay in delays]) if isinstance(delays, list) else ""
+        counts = Counter([str(delay) for delay in delays] if isinstance(delays, list) else [])
+        said = ", ".join([f"call {call}: {count}" for call, count in sorted(counts.items(), key=_by_call)])
         rows.append((name, str(body["traces"]), *[rate_text(body[key]) for key in names], said or "–"))
     header = ("supervisor", "traces", "traces detected", "clean traces flagged", "calls of failures", "calls of clean",
-              "first flagged call of each")  # fmt: skip
+              "first flagged call, from 0: traces")  # fmt: skip
     return header, rows
 
 
