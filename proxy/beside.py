@@ -81,32 +81,35 @@ class Attendance:
         self._timer = loop.call_later(min(LOOK_S, self._timeout_s), self._look, loop)
 
 
-class Attended:
-    """One body under way. What `watch` raises cancels it and comes out in its place; so does TimeoutError at the end.
+class Interruptible:
+    """A body that something beside it can end: its exception cancels the body and comes out in its place."""
 
-    Args:
-        attendance: looks after it.
-        watch: as for `Attendance.attend`.
-    """
+    __slots__ = ("_cancelling", "_cause", "_loop", "_task", "_watcher")
 
-    __slots__ = ("_attendance", "_cancelling", "_cause", "_loop", "_task", "_watch", "_watcher", "since")
-
-    def __init__(self, attendance: Attendance, watch: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self._attendance = attendance
+    def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._task = cast("asyncio.Task[Any]", asyncio.current_task())  # None only outside of tasks
-        self._cancelling = 0
-        self._watch = watch
+        self._cancelling = self._task.cancelling()
         self._watcher: asyncio.Task[None] | None = None
         self._cause: BaseException | None = None
-        self.since = self._loop.time()
 
-    async def __aenter__(self) -> None:
-        self._cancelling = self._task.cancelling()
-        self._attendance.enter(self, self._loop)
+    def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run something beside the body until its end."""
+        self._watcher = self._loop.create_task(work())  # cancelled by `end`
+        self._watcher.add_done_callback(self._hear)
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
-        self._attendance.leave(self)
+    def interrupt(self, cause: BaseException) -> None:
+        """Cancel the body; `cause` comes out in its place."""
+        if self._cause is None:
+            self._cause = cause
+            self._task.cancel()
+
+    def end(self, kind: type[BaseException] | None) -> None:
+        """End what runs beside the body; `kind` is the exception that the body ended with.
+
+        Raises:
+            BaseException: the cause, where it is what ended the body.
+        """
         watcher, self._watcher = self._watcher, None
         if watcher is not None:
             watcher.cancel()  # not awaited: under load that costs the answer two more turns of the loop
@@ -114,21 +117,63 @@ class Attended:
         if cancelled and self._cause is not None and kind is not None and issubclass(kind, asyncio.CancelledError):
             raise self._cause from None
 
-    def look(self, age_s: float, timeout_s: float) -> None:
-        """Notice the deadline, or start to notice that the caller leaves."""
-        if age_s >= timeout_s:
-            self.interrupt(TimeoutError())
-        elif age_s >= PATIENCE_S and self._watcher is None:
-            self._watcher = self._loop.create_task(self._watch())  # cancelled by __aexit__
-            self._watcher.add_done_callback(self._hear)
-
     def _hear(self, watcher: asyncio.Task[None]) -> None:
         error = None if watcher.cancelled() else watcher.exception()
         if error is not None and self._watcher is not None:
             self.interrupt(error)
 
-    def interrupt(self, cause: BaseException) -> None:
-        """Cancel the body; `cause` comes out in its place."""
-        if self._cause is None:
-            self._cause = cause
-            self._task.cancel()
+
+class Attended(Interruptible):
+    """One body under way, interrupted by what `watch` raises and by TimeoutError at the deadline.
+
+    Args:
+        attendance: looks after it.
+        watch: as for `Attendance.attend`.
+    """
+
+    __slots__ = ("_attendance", "_watch", "since")
+
+    def __init__(self, attendance: Attendance, watch: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        super().__init__()
+        self._attendance = attendance
+        self._watch = watch
+        self.since = self._loop.time()
+
+    async def __aenter__(self) -> None:
+        self._attendance.enter(self, self._loop)
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        self._attendance.leave(self)
+        self.end(kind)
+
+    def look(self, age_s: float, timeout_s: float) -> None:
+        """Notice the deadline, or start to notice that the caller leaves."""
+        if age_s >= timeout_s:
+            self.interrupt(TimeoutError())
+        elif age_s >= PATIENCE_S and self._watcher is None:
+            self.start(self._watch)
+
+
+class Later(Interruptible):
+    """Run something beside a body that lasts longer than so many seconds; a short one pays for a timer only.
+
+    Args:
+        after_s: seconds.
+        work: begun then, cancelled when the body ends.
+    """
+
+    __slots__ = ("_after_s", "_timer", "_work")
+
+    def __init__(self, after_s: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        super().__init__()
+        self._after_s = after_s
+        self._work = work
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def __aenter__(self) -> None:
+        self._timer = self._loop.call_later(self._after_s, self.start, self._work)
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self.end(kind)

@@ -141,12 +141,11 @@ class Progress:
     def _lay(self, plan: StagePlan, results: Sequence[StageResult]) -> None:
         ran = [result for result in results if result.assessments]
         for result in ran:
-            found = {one.supervisor: one for one in result.assessments}
-            stage, choice, rules = plan.stage, result.choice, plan.rules
-            self.verdicts += [
-                JudgedBy(found.get(name) or Assessment(name, _SKIPPED), stage, choice, rules[name].enforce)
-                for name in plan.names
-            ]
+            stage, choice, rules, assessments = plan.stage, result.choice, plan.rules, result.assessments
+            if len(assessments) != len(plan.names):  # a blocking half, or a stage cut short
+                found = {one.supervisor: one for one in assessments}
+                assessments = tuple([found.get(name) or Assessment(name, _SKIPPED) for name in plan.names])
+            self.verdicts += [JudgedBy(one, stage, choice, rules[one.supervisor].enforce) for one in assessments]
             self.decisions += result.decisions
         if not ran:
             self.verdicts += [

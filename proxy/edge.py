@@ -204,11 +204,11 @@ class Direct:
 
     def _head(self, status: int, headers: Sequence[Header], length: int) -> bytes:
         cycle = self._cycle
-        lines = [b"%b: %b\r\n" % pair for pair in (*cycle.default_headers, *headers)]
-        lines.append(b"content-length: %d\r\n" % length)
+        lines = [b": ".join(pair) for pair in (*cycle.default_headers, *headers)]
+        lines.append(b"content-length: %d" % length)
         if not cycle.keep_alive:
-            lines.append(b"connection: close\r\n")
-        head = b"".join([STATUS_LINE[status], *lines, b"\r\n"])
+            lines.append(b"connection: close")
+        head = b"%b%b\r\n\r\n" % (STATUS_LINE[status], b"\r\n".join(lines))
         if head.count(b"\n") != len(lines) + 2 or head.count(b"\r") != len(lines) + 2:
             msg = "a header of the answer holds a line break"
             raise RuntimeError(msg)

@@ -30,20 +30,30 @@ def guardrail_headers(call: Call, progress: Progress, expose: Expose, overhead_s
     if expose == "none":
         return [(b"x-guardrail-id", call.id.encode())]
     results = [progress.input] if call.stream else [progress.input, *progress.outputs]
-    actions = [result.action for result in results]
-    action = max(actions, key=_ACTIONS.index)
+    actions: list[Action] = [result.action for result in results]
     headers: list[Header] = [
         (b"x-guardrail-id", call.id.encode()),
-        (b"x-guardrail-decision", action.encode()),
-        (b"x-guardrail-overhead-ms", str(round(overhead_s * 1000)).encode()),
+        (b"x-guardrail-decision", strictest(actions).encode()),
+        (b"x-guardrail-overhead-ms", b"%d" % round(overhead_s * 1000)),
     ]
     if expose == "full":
         headers += [
             (b"x-guardrail-verdict", verdict_word(results).encode()),
             *_policy_headers(call.plan.shown, call.version),
-            (b"x-guardrail-applied", ",".join(applied(results)).encode("ascii", "replace")),
+            _applied_header(tuple(applied(results))),
         ]
     return headers
+
+
+def strictest(actions: Sequence[Action]) -> Action:
+    """Return the strictest of the actions; there is at least one."""
+    first = actions[0]
+    return first if actions.count(first) == len(actions) else max(actions, key=_ACTIONS.index)
+
+
+@lru_cache(64)
+def _applied_header(names: tuple[str, ...]) -> Header:
+    return b"x-guardrail-applied", ",".join(names).encode("ascii", "replace")
 
 
 @lru_cache(64)

@@ -37,8 +37,11 @@ class Keeper:
         if "full" in (self.input, self.output):
             texts = [Texts("input", self.input, sent), Texts("output", self.output, received)]
             content = {**(build_content(texts, self.secret) or {}), "replies": self._supervisor_replies(progress)}
+        shown = [one.assessment.verdict for one in progress.verdicts]
         return Kept(
-            verdicts=tuple([self._without_keys(judged) for judged in progress.verdicts]),
+            verdicts=tuple([self._without_keys(judged) for judged in progress.verdicts])
+            if any(verdict.spans or verdict.members for verdict in shown)
+            else None,
             input_hmac=segments_hmac(self.secret, sent) if sent else None,
             output_hmac=segments_hmac(self.secret, received) if received else None,
             content=content,

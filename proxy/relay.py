@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Protocol
 
-from proxy.beside import beside
+from proxy.beside import Later
 from proxy.blocks import Blocked, block_error, blocking_policies, is_failure, notice_text
 from proxy.call import Call, Progress
 from proxy.headers import Expose
@@ -104,15 +104,21 @@ class Relay:
         if not self._plan.blocking:
             await self._read(chunks)
             return
-        async with beside(self._beat()):
+        async with Later(self._plan.stream.heartbeat_s, self._beat):
             await self._read(chunks)
 
     async def _read(self, chunks: AsyncIterator[bytes]) -> None:
-        parser = SseParser()
-        async for data in self._timed(chunks):
+        parser, progress = SseParser(), self._progress
+        waiting = perf_counter()
+        async for data in chunks:
+            now = perf_counter()
+            progress.upstream_wait_s += now - waiting
+            if progress.first_token_s is None:
+                progress.first_token_s = now - self._call.clock
             await self._feed(self._cut(parser, data))
             if self.ended:
                 return
+            waiting = perf_counter()
         await self._feed(self._cut(parser, None))
         if not self.ended:
             await self._finish()
@@ -124,16 +130,6 @@ class Relay:
         except ValueError as error:
             msg = "the model server sent something that is no event of this route"
             raise BadStream(msg) from error
-
-    async def _timed(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        waiting = perf_counter()
-        async for data in chunks:
-            now = perf_counter()
-            self._progress.upstream_wait_s += now - waiting
-            if self._progress.first_token_s is None:
-                self._progress.first_token_s = now - self._call.clock
-            yield data
-            waiting = perf_counter()
 
     async def _feed(self, chunks: Sequence[Chunk]) -> None:
         for chunk in chunks:
@@ -318,11 +314,11 @@ class Relay:
     async def _beat(self) -> None:
         """Send a comment and an empty frame while text is held, so that no client's timer fires (W-28)."""
         every = self._plan.stream.heartbeat_s
-        while True:
-            await asyncio.sleep(every)
+        while True:  # begun when the first pause is over
             holding = any(gate.holding for gate in self._gates.values())
             if holding and perf_counter() - self._last_write >= every:
                 await self._write(COMMENT + self._frames.empty())
+            await asyncio.sleep(every)
 
     def results(self) -> list[StageResult]:
         """Return what the stage found for each choice, for record and metrics."""

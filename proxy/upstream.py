@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar, cast
 
@@ -14,7 +14,7 @@ import orjson
 from proxy.upstream_errors import RetryableError, from_chat, from_reply, from_transport, protocol_error, timeout_error
 from proxy.upstream_headers import to_caller, to_upstream
 from proxy.upstream_settings import UpstreamSettings
-from supervisors.chat.retrying import retry
+from supervisors.chat.retrying import retry_after
 from supervisors.chat.vendors import Route, VendorCall, complete_with_vendor, stream_from_vendor
 from supervisors.errors import ChatError, ReplyError, UpstreamError
 from supervisors.light import light_dataclass
@@ -133,12 +133,14 @@ class Upstream:
             plain = await self._complete_with_vendor(self._vendor_call(path, body, until))
             return UpstreamReply(200, (("content-type", "application/json"),), orjson.dumps(plain))
         sent = self._headers(path, headers, _JSON)
-        return await self._retry(until, lambda: self._complete_once(path, body, sent, until))
+        try:
+            return await self._complete_once(path, body, sent, until)
+        except RetryableError as error:
+            return await self._retry(error, until, lambda: self._complete_once(path, body, sent, until))
 
-    @asynccontextmanager
-    async def stream(
+    def stream(
         self, path: str, body: bytes, headers: Headers = (), *, timeout_s: float | None = None
-    ) -> AsyncGenerator[UpstreamStream]:
+    ) -> AbstractAsyncContextManager[UpstreamStream]:
         """Ask for a streamed reply; leaving the context early cancels the upstream at once.
 
         Args:
@@ -152,17 +154,15 @@ class Upstream:
         """
         until = self._until(timeout_s)
         if self._uses_litellm(path):
-            async with aclosing(_vendor_frames(self._vendor_call(path, body, until))) as frames:
-                first = await anext(frames)  # an error up to here still has a status of its own (W-05)
-                headers = (("content-type", "text/event-stream; charset=utf-8"),)
-                yield UpstreamStream(200, headers, _Rest(first, frames))
-            return
+            return _stream_from_vendor(self._vendor_call(path, body, until))
         sent = self._headers(path, headers, _EVENTS)
-        reply = await self._retry(until, lambda: self._open_once(path, body, sent, until))
+        return _Opened(lambda: self._open(path, body, sent, until))
+
+    async def _open(self, path: str, body: bytes, sent: Headers, until: float) -> HttpStream:
         try:
-            yield UpstreamStream(reply.status, to_caller(reply.headers), _Chunks(reply))
-        finally:
-            reply.close()
+            return await self._open_once(path, body, sent, until)
+        except RetryableError as error:
+            return await self._retry(error, until, lambda: self._open_once(path, body, sent, until))
 
     @asynccontextmanager
     async def forward(self, request: Passed, *, timeout_s: float | None = None) -> AsyncGenerator[UpstreamStream]:
@@ -227,7 +227,7 @@ class Upstream:
             if not usable:
                 stream.close()
 
-    async def _retry(self, until: float, attempt: Callable[[], Awaitable[T]]) -> T:
+    async def _retry(self, failed: RetryableError, until: float, attempt: Callable[[], Awaitable[T]]) -> T:
         def wait_s(_: RetryableError, number: int) -> float:
             return self._random.uniform(0.5, 1.0) * min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0 ** (number - 1))
 
@@ -235,7 +235,7 @@ class Upstream:
             return not error.loading and number > self._settings.retries
 
         try:
-            return await retry(attempt, RetryableError, wait_s, enough, until)
+            return await retry_after(failed, attempt, RetryableError, wait_s, enough, until)
         except RetryableError as error:
             raise error.cause from None
 
@@ -284,6 +284,14 @@ def _own_headers(settings: UpstreamSettings, accept: str) -> Headers:
     return (*[pair for pair in found if pair[0] not in fixed], *settings.extra_headers)
 
 
+@asynccontextmanager
+async def _stream_from_vendor(call: VendorCall) -> AsyncGenerator[UpstreamStream]:
+    async with aclosing(_vendor_frames(call)) as frames:
+        first = await anext(frames)  # an error up to here still has a status of its own (W-05)
+        headers = (("content-type", "text/event-stream; charset=utf-8"),)
+        yield UpstreamStream(200, headers, _Rest(first, frames))
+
+
 async def _vendor_frames(call: VendorCall) -> AsyncGenerator[bytes]:
     """Yield the vendor's chunks as server-sent events: what is judged is what is sent."""
     try:
@@ -308,6 +316,22 @@ class _Rest:
     async def __anext__(self) -> bytes:
         first, self._first = self._first, None
         return await anext(self._others) if first is None else first
+
+
+class _Opened(AbstractAsyncContextManager[UpstreamStream]):
+    """A streamed reply of the model server, from its head to its end."""
+
+    def __init__(self, opening: Callable[[], Awaitable[HttpStream]]) -> None:
+        self._opening = opening
+        self._reply: HttpStream | None = None
+
+    async def __aenter__(self) -> UpstreamStream:
+        reply = self._reply = await self._opening()
+        return UpstreamStream(reply.status, to_caller(reply.headers), _Chunks(reply))
+
+    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
+        if self._reply is not None:
+            self._reply.close()
 
 
 class _Chunks:

@@ -22,6 +22,10 @@ from supervisors.errors import StoreError
 log = logging.getLogger(__name__)
 
 
+_AWAKE_S = 1.0
+"""How long the thread looks at the queue by itself after the last record; after that a record has to wake it."""
+
+
 class Sink(Protocol):
     """A database as the writer sees it. Called from the writer's thread only."""
 
@@ -116,6 +120,7 @@ class BatchWriter:
         self._queue: deque[Record | Begun | _Job] = deque()
         self._noted = False
         self._batch: list[Record] = []
+        self._asleep = False
         self._wake = threading.Event()
         self._hurry = threading.Event()
         self._stop = threading.Event()
@@ -178,14 +183,15 @@ class BatchWriter:
     def _append(self, record: Record) -> None:
         self._accepted += 1
         self._queue.append(record)
-        if not self._wake.is_set():
+        if self._asleep:
             self._wake.set()
 
     def begin(self, begun: Begun) -> None:
         """Queue a note; the one of a full queue is left out, and so is the exchange it would be about."""
         if len(self._queue) < self._settings.queue_limit and not self._stop.is_set():
             self._queue.append(begun)
-            self._wake.set()
+            if self._asleep:
+                self._wake.set()
 
     def _admitted(self, size: int) -> bool:
         self._hurry.set()
@@ -245,19 +251,30 @@ class BatchWriter:
                 log.error("journal writer did not end in time", extra={"waiting": self.backlog})
 
     def _run(self) -> None:
-        next_tidy = time.monotonic()
+        next_tidy = busy = time.monotonic()
         try:
             while not self._stop.is_set():
-                if self._wake.wait(max(0.0, next_tidy - time.monotonic())):
-                    self._hurry.wait(self._settings.delay_s)
-                    self._hurry.clear()
-                    self._wake.clear()
+                self._hurry.wait(self._settings.delay_s)
+                self._hurry.clear()
+                now = time.monotonic()
+                if self._queue:
                     self._drain()
-                if time.monotonic() >= next_tidy and not self._tidy():
+                    busy = now
+                if now >= next_tidy and not self._tidy():
                     next_tidy = time.monotonic() + self._settings.tidy_s
+                if now - busy > _AWAKE_S:
+                    self._sleep(next_tidy - now)
             self._drain()
         finally:
             self._end()
+
+    def _sleep(self, seconds: float) -> None:
+        """Wait to be woken: only a writer with nothing to do for a while is, for that costs whoever does it."""
+        self._wake.clear()
+        self._asleep = True
+        if not self._queue and not self._stop.is_set():  # looked at after the flag: what comes now wakes
+            self._wake.wait(max(0.0, seconds))
+        self._asleep = False
 
     def _end(self) -> None:
         # Also reached by a bug in a sink: whoever waits must hear of it, and nobody may think all is well.

@@ -52,17 +52,28 @@ class ChatContext:
 
     Args:
         service: shared by all requests.
+        loop: the running one.
         deadline: loop time.
         budget: shared by the stages of one request.
         exhaustive: composites ask every member although their label is fixed (evaluation runs).
     """
 
-    def __init__(self, service: ChatService, deadline: float, budget: Budget, *, exhaustive: bool = False) -> None:
+    __slots__ = ("_budget", "_deadline", "_loop", "_service", "exhaustive")
+
+    def __init__(
+        self,
+        service: ChatService,
+        loop: asyncio.AbstractEventLoop,
+        deadline: float,
+        budget: Budget,
+        *,
+        exhaustive: bool = False,
+    ) -> None:
         self.exhaustive = exhaustive
         self._service = service
         self._deadline = deadline
         self._budget = budget
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop
 
     @property
     def remaining_s(self) -> float:

@@ -34,7 +34,19 @@ async def retry(
     try:
         return await attempt()  # tenacity costs more than the request itself: not before it is needed
     except on as error:
-        first: E | None = error
+        return await retry_after(error, attempt, on, wait_s, enough, until)
+
+
+async def retry_after(
+    failed: E,
+    attempt: Callable[[], Awaitable[T]],
+    on: type[E],
+    wait_s: Callable[[E, int], float],
+    enough: Callable[[E, int], bool],
+    until: float,
+) -> T:
+    """Go on after a first attempt that has failed; the rest as for `retry`."""
+    first: E | None = failed
     loop = asyncio.get_running_loop()
 
     async def once() -> T:

@@ -158,8 +158,8 @@ class ChatService:
             budget: shared by the stages of the request; None gives a fresh default one.
             exhaustive: composites ask every member although their label is fixed.
         """
-        deadline = asyncio.get_running_loop().time() + timeout_s
-        return ChatContext(self, deadline, budget or Budget(), exhaustive=exhaustive)
+        loop = asyncio.get_running_loop()
+        return ChatContext(self, loop, loop.time() + timeout_s, budget or Budget(), exhaustive=exhaustive)
 
     @property
     def breaker_states(self) -> dict[str, BreakerState]:

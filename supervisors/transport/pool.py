@@ -99,7 +99,10 @@ class Pool:
         origin = self._origins.get(outgoing.target.origin)
         if origin is None:
             origin = self._origins[outgoing.target.origin] = _Origin(asyncio.Semaphore(self._max_connections))
-        await _acquire(origin.slots, outgoing.deadline)
+        if origin.slots.locked():
+            await _wait_for(origin.slots, outgoing.deadline)
+        else:
+            await origin.slots.acquire()  # does not wait
         opened = False
         try:
             connection = await self._exchange(origin, outgoing)
@@ -157,10 +160,7 @@ async def _send(connection: Connection, outgoing: Outgoing) -> None:
             connection.abort()
 
 
-async def _acquire(slots: asyncio.Semaphore, deadline: float | None) -> None:
-    if not slots.locked():
-        await slots.acquire()
-        return
+async def _wait_for(slots: asyncio.Semaphore, deadline: float | None) -> None:
     try:
         async with asyncio.timeout_at(deadline):
             await slots.acquire()

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from proxy.beside import LOOK_S, PATIENCE_S, Attendance
+from proxy.beside import LOOK_S, PATIENCE_S, Attendance, Later
 from tests import timing
 
 
@@ -150,3 +150,26 @@ async def test_all_can_be_ended_at_once() -> None:  # O-09
     attendance.end_all(lambda: ValueError("the end"))
     with pytest.raises(ValueError, match="the end"):
         await task
+
+
+async def test_what_comes_later_is_not_begun_for_a_short_body() -> None:
+    caller = Caller()
+    async with Later(timing.HANGS_S, caller.watch):
+        await asyncio.sleep(0)
+    assert not caller.watched.is_set()
+
+
+async def test_what_comes_later_ends_with_the_body() -> None:
+    caller = Caller()
+    async with Later(0.001, caller.watch):
+        await caller.watched.wait()
+    await caller.end()
+    assert caller.let_go.is_set()
+
+
+async def test_an_error_of_what_comes_later_cancels_the_body() -> None:
+    caller = Caller()
+    caller.gone.set()
+    with pytest.raises(Left):
+        async with Later(0.001, caller.watch):
+            await asyncio.Event().wait()
