@@ -18,7 +18,16 @@ from evals.report.coherence import coherence_tables
 from evals.report.figures import effort_of, sections_of, slug
 from evals.report.method import method
 from evals.report.panel import panel_lines, panel_rows
-from evals.report.parts import data_table, explorer, fact_table, figure_blocks, preformatted, tile
+from evals.report.parts import (
+    data_table,
+    explorer,
+    fact_list,
+    fact_table,
+    figure_blocks,
+    preformatted,
+    tile,
+    warnings_box,
+)
 from evals.report.svg import Figure
 from evals.report.table import cells_rows, measures, rate_text, title_of, without_empty, words_of
 from evals.robustness import TRANSFORM_HEADER, transform_rows
@@ -56,7 +65,7 @@ def to_page(summary: JsonObject, about: About, figures: Mapping[str, Sequence[Fi
         f"<h1>Run {escape(about.name)}</h1>",
         _contents(sections, coherence=bool(results.get("coherence")), against=bool(about.compared)),
         _subtitle(summary, manifest),
-        *[f'<p class="warn">{escape(str(line))}</p>' for line in _list(results["warnings"])],
+        warnings_box([str(line) for line in _list(results["warnings"])]),
         against_part(about.compared),
     ]
     for index, section in enumerate(sections):
@@ -143,7 +152,7 @@ def _section(section: JsonObject, summary: JsonObject, figures: Sequence[Figure]
     parts = [
         f'<h2 id="{escape(_id(section))}">{escape(title)}</h2>',
         _tiles(section),
-        fact_table(_measured(section, summary), f"All measures, {title}"),
+        fact_list(_measured(section, summary), f"All measures, {title}"),
         figure_blocks(figures),
         explorer(curves, next((figure.name for figure in figures if figure.name.endswith("-roc")), "")),
     ]

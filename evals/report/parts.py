@@ -19,6 +19,19 @@ def fact_table(rows: Iterable[tuple[str, object]], caption: str) -> str:
     return _scroll(f"<table><caption>{escape(caption)}</caption>{''.join(cells)}</table>", caption)
 
 
+def fact_list(rows: Iterable[tuple[str, object]], caption: str) -> str:
+    """Return short names and values side by side, in as many columns as there is room for."""
+    cells = [f"<div><dt>{escape(name)}</dt><dd>{escape(str(value))}</dd></div>" for name, value in rows]
+    return f'<p class="note">{escape(caption)}</p><dl class="facts">{"".join(cells)}</dl>'
+
+
+def warnings_box(lines: Sequence[str]) -> str:
+    """Return everything a reader must know before the numbers, in one box; nothing without any."""
+    if len(lines) < 2:
+        return "".join([f'<p class="warn">{escape(line)}</p>' for line in lines])
+    return f'<ul class="warn">{"".join([f"<li>{escape(line)}</li>" for line in lines])}</ul>'
+
+
 def data_table(header: Sequence[str], rows: Iterable[Sequence[str]], caption: str) -> str:
     """Return a table with a header, which the page's script makes sortable."""
     head = "".join([f'<th scope="col">{escape(cell)}</th>' for cell in header])

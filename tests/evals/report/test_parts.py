@@ -4,7 +4,7 @@ import re
 
 from evals.journal import JsonObject
 from evals.report.assets import content_policy, page_script, page_style
-from evals.report.parts import data_table, explorer, fact_table, figure_block, tile
+from evals.report.parts import data_table, explorer, fact_list, fact_table, figure_block, tile, warnings_box
 from evals.report.plots import Estimate, draw_forest
 
 
@@ -51,3 +51,16 @@ def test_the_policy_names_the_script_by_its_hash() -> None:  # H-179
     assert content_policy("a") != content_policy("b")
     assert "script-src 'sha256-" in content_policy(page_script())
     assert "unsafe-eval" not in content_policy(page_script())
+
+
+def test_short_facts_stand_side_by_side_and_are_escaped() -> None:
+    block = fact_list([("DR", "<0.5>"), ("scored", 3)], "All measures")
+    assert block.count("<dt>") == 2
+    assert "<dd>&lt;0.5&gt;</dd>" in block
+    assert "All measures" in block
+
+
+def test_several_warnings_are_one_list_and_one_is_a_line() -> None:
+    assert warnings_box([]) == ""
+    assert warnings_box(["a & b"]) == '<p class="warn">a &amp; b</p>'
+    assert warnings_box(["a", "b"]) == '<ul class="warn"><li>a</li><li>b</li></ul>'
