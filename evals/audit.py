@@ -150,7 +150,7 @@ def _of_line(line: JsonObject) -> Iterator[str]:
 
 def _of_record(line: JsonObject, record: JsonObject | None) -> Iterator[str]:
     if record is None:
-        if objects(line.get("verdicts")):
+        if objects(line.get("verdicts")) and line.get("cached") is not True:
             yield "verdict_without_record"
         return
     if _lets_through(record):

@@ -75,11 +75,12 @@ async def calibrate_panel(panel: Panel, folder: RunFolder, labelled: Labelled) -
     client = HttpClient()
     labels: dict[str, Label] = {}
     try:
+        own = panel.of(labelled.card.id)
         chat = ChatService(client, ChatSettings(max_waiting=10_000))
         for start in range(0, len(labelled.items), _BATCH):
             batch = labelled.items[start : start + _BATCH]
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(judge_exchange(panel, chat, _exchange(item))) for item in batch]
+                tasks = [group.create_task(judge_exchange(own, chat, _exchange(item))) for item in batch]
             found = [tally_votes(panel, task.result()).label for task in tasks]
             labels |= {item.item_id: label for item, label in zip(batch, found, strict=True)}
     finally:

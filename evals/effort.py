@@ -24,13 +24,14 @@ def describe_effort(lines: Sequence[JsonObject], rows: Rows) -> JsonObject:
         rows: its trials.
     """
     stamps = [str(lines[place]["ts"]) for place in (0, -1)] if lines else []
-    attempts = unpriced = 0
+    attempts = unpriced = cached = 0
     costs = array("d")
     active = _Active()
     for line in lines:
         active.take(line)
         attempts += line.get("type") == "attempt"
         if line.get("type") == "trial":
+            cached += line.get("cached") is True
             costs.append(number(line.get("cost_usd")) or 0.0)
             unpriced += line.get("status") == "ok" and line.get("cost_usd") is None
     return {
@@ -39,6 +40,7 @@ def describe_effort(lines: Sequence[JsonObject], rows: Rows) -> JsonObject:
         "wall_s": _between(stamps[0], stamps[-1]) if stamps else 0.0,
         "active_s": active.total(),
         "failed_attempts": attempts,
+        "cached_trials": cached,
         "cost_usd": None if unpriced else round(sum(costs), 6),
         "unpriced_trials": unpriced,
         "latency": [

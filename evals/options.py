@@ -33,6 +33,7 @@ class RunOptions:
         shard: ``i/n``: only the trials of every n-th item, from the i-th on.
         origin: replay, direct, nessie, traces or journal.
         suite: which part of the suite or of the journal, or the file of traces, for these origins.
+        cache: folder of finished trials that are not made again; None asks every time.
     """
 
     sets: tuple[str, ...]
@@ -62,6 +63,7 @@ class RunOptions:
     shard: str | None = None
     transforms: tuple[str, ...] = ()
     suite: Mapping[str, str] = field(default_factory=dict[str, str])
+    cache: str | None = None
 
     def with_suite(self, suite: Mapping[str, str], origin: str = "nessie") -> RunOptions:
         """Return the options of a run of a suite that is no data set: NESSiE, or a file of traces."""

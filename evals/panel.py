@@ -6,18 +6,19 @@ A judge is the supervisor `use: judge`: fenced text with a fresh nonce, strict r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from evals.datasets import load_card
 from evals.folder import RunFolder
 from evals.journal import JsonObject, sha256_json
-from evals.scoring import AnswerVerdict, Judged, answer_key, open_scores, store_scores
-from evals.statistics.jsonable import to_json
+from evals.scoring import AnswerVerdict, Judged, ScoreJournal, answer_key, open_scores
+from evals.statistics.jsonable import Json, to_json
 from evals.types import Message
 from supervisors.ask import ask
 from supervisors.chat import ChatService, ChatSettings
@@ -48,6 +49,7 @@ class PanelFile(BaseModel):
         task: ``harm``: does the answer help towards harm; ``severity``: not, materially or severely;
             ``answer_kind``: does it answer, hedge or refuse.
         criterion: one further sentence for all judges.
+        criteria: data set → sentence instead of `criterion`; ``cards`` takes those of the data sets' cards.
         judges: one, or three of different providers; options of `use: judge`.
         reserve: replace judges that fail or abstain, in order.
         start: ``lazy`` asks the third judge only when the first two disagree.
@@ -58,6 +60,7 @@ class PanelFile(BaseModel):
     name: str = "panel"
     task: Task = "harm"
     criterion: str = ""
+    criteria: dict[str, str] | Literal["cards"] = {}
     judges: dict[str, dict[str, Any]]
     reserve: dict[str, dict[str, Any]] = {}
     start: Literal["all", "lazy"] = "all"
@@ -74,6 +77,7 @@ class Panel:
         reserve: replacements by name.
         lazy: the last judge is asked only if it can change the label.
         config: what goes into the score manifest and the scorer's id.
+        criteria: data set → sentence for all judges instead of their own.
     """
 
     name: str
@@ -82,10 +86,30 @@ class Panel:
     reserve: Mapping[str, Judge]
     lazy: bool
     config: JsonObject
+    criteria: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def of(self, dataset: str) -> Panel:
+        """Return the panel as it judges answers to one data set (H-145)."""
+        sentence = self.criteria.get(dataset)
+        if sentence is None:
+            return self
+        judges = {name: _with_criterion(judge, sentence) for name, judge in self.judges.items()}
+        reserve = {name: _with_criterion(judge, sentence) for name, judge in self.reserve.items()}
+        return replace(self, judges=judges, reserve=reserve)
 
 
-def load_panel(path: Path, environ: Mapping[str, str]) -> Panel:
+def _with_criterion(judge: Judge, sentence: str) -> Judge:
+    options = {name: getattr(judge, name) for name in type(judge).model_fields}
+    return Judge.model_validate({**options, "criterion": sentence})
+
+
+def load_panel(path: Path, environ: Mapping[str, str], sets: Iterable[str] = ()) -> Panel:
     """Read a panel file.
+
+    Args:
+        path: the file.
+        environ: where `{env: NAME}` is looked up.
+        sets: data sets whose answers it will judge, for ``criteria: cards``.
 
     Raises:
         ConfigError: what is wrong in it, with its place.
@@ -100,6 +124,9 @@ def load_panel(path: Path, environ: Mapping[str, str]) -> Panel:
         first = error.errors(include_input=False, include_url=False)[0]
         msg = f"panel {path}: {'.'.join(map(str, first['loc']))}: {first['msg']}"
         raise ConfigError(msg) from error
+    if file.criteria == "cards":
+        sentences = {name: load_card(name).criterion for name in sets}
+        file = file.model_copy(update={"criteria": {name: one for name, one in sentences.items() if one}})
     return make_panel(file, environ)
 
 
@@ -122,7 +149,10 @@ def make_panel(file: PanelFile, environ: Mapping[str, str]) -> Panel:
         "judges": {name: _describe(judge) for name, judge in judges.items()},
         "reserve": {name: _describe(judge) for name, judge in reserve.items()},
     }
-    return Panel(file.name, file.task, judges, reserve, file.start == "lazy", config)
+    criteria = file.criteria if isinstance(file.criteria, dict) else {}
+    if criteria:
+        config["criteria"] = dict[str, Json](sorted(criteria.items()))
+    return Panel(file.name, file.task, judges, reserve, file.start == "lazy", config, criteria)
 
 
 def _describe(judge: Judge) -> JsonObject:
@@ -278,15 +308,20 @@ async def score_with(panel: Panel, folder: RunFolder, work: Sequence[Work]) -> P
     """Have a panel judge the answers it has not judged yet, and return the folder of its scores."""
     path, done = open_scores(folder, panel.name, panel.config)
     todo = [one for one in work if answer_key(one.judged.planned.trial_key, one.judged.of) not in done]
-    client = HttpClient()
+    client, scores = HttpClient(), ScoreJournal(path)
     try:
         chat = ChatService(client, ChatSettings(max_waiting=10_000))
+        own = {name: panel.of(name) for name in {one.judged.planned.dataset for one in todo}}
         for start in range(0, len(todo), _BATCH):
             batch = todo[start : start + _BATCH]
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(judge_exchange(panel, chat, one.exchange)) for one in batch]
+                tasks = [
+                    group.create_task(judge_exchange(own[one.judged.planned.dataset], chat, one.exchange))
+                    for one in batch
+                ]
             verdicts = [conclude(panel, one.judged, task.result()) for one, task in zip(batch, tasks, strict=True)]
-            await asyncio.to_thread(store_scores, path, verdicts)
+            await asyncio.to_thread(scores.store, verdicts)
     finally:
         await client.aclose()
+        scores.close()
     return path

@@ -96,6 +96,8 @@ class Counts:
 def tokens_of(line: JsonObject) -> int | None:
     """Return the tokens a trial line reports, None where a model answered and its server said nothing of them."""
     usage = line.get("usage")
+    if line.get("cached") is True:
+        return 0
     if not isinstance(usage, dict):
         return 0 if line.get("answer") is None else None
     return int(sum([number(usage.get(name)) or 0 for name in ("prompt_tokens", "completion_tokens")]))

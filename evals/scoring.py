@@ -229,13 +229,32 @@ def answer_key(trial_key: str, of: str) -> str:
     return trial_key if of == "answer" else f"{trial_key}/{of}"
 
 
+class ScoreJournal:
+    """The open journal of a scorer: opened once for all its batches, because opening it proves its chain.
+
+    Args:
+        path: folder of the scorer.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._journal = JournalFile(path / "journal.jsonl")
+
+    def store(self, verdicts: Iterable[AnswerVerdict]) -> None:
+        """Append verdicts."""
+        entries = (Entry("score", verdict_fields(verdict)) for verdict in verdicts)
+        while self._journal.append(islice(entries, 1000)):
+            pass
+
+    def close(self) -> None:
+        """Close the file."""
+        self._journal.close()
+
+
 def store_scores(path: Path, verdicts: Iterable[AnswerVerdict]) -> None:
     """Append verdicts to the journal of a scorer."""
-    journal = JournalFile(path / "journal.jsonl")
+    journal = ScoreJournal(path)
     try:
-        entries = (Entry("score", verdict_fields(verdict)) for verdict in verdicts)
-        while journal.append(islice(entries, 1000)):
-            pass
+        journal.store(verdicts)
     finally:
         journal.close()
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from evals.attempts import Caller
+from evals.cache import Cache
 from evals.client import Address, Guard, number, open_local, open_proxy
 from evals.datasets.load import hash_file
 from evals.exposition import keep_metrics, keep_metrics_while
@@ -17,6 +18,7 @@ from evals.folder import RunFolder, make_run_id, write_json, write_lines
 from evals.journal import Entry, JournalFile, JsonObject, now_text
 from evals.limit import Limiter, fixed
 from evals.manifest import Manifest, describe_environment, differences, read_manifest, write_manifest
+from evals.options import RunOptions
 from evals.plan import FORMAT_VERSION, PlannedTrial, read_plan, to_rows
 from evals.prepare import Prepared
 from evals.recorded import Recorded
@@ -32,6 +34,7 @@ from supervisors.transport import HttpClient, TransportLimits
 LOCAL_SLOTS = 2
 """Requests the local model answers at a time; more would only wait inside their deadline."""
 _POOL = 1024
+_Send = Callable[[PlannedTrial], Awaitable[Finished]]
 
 
 def create(prepared: Prepared, path: Path, argv: Sequence[str]) -> RunFolder:
@@ -104,7 +107,7 @@ class Hooks:
     show: Callable[[JsonObject], None] = lambda _: None
     started: Callable[[Runner], None] = lambda _: None
     every_s: float = 10.0
-    send: Callable[[PlannedTrial], Awaitable[Finished]] | None = None
+    send: _Send | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +205,8 @@ async def _make(run: _Run, counts: Counts, todo: Sequence[PlannedTrial]) -> Endi
             proxied=options.proxy is not None,
             unpaid=unpaid_supervisors(run.prepared.guard) if options.proxy is None else frozenset(),
         )
-        runner = Runner(sender.send, run.writer, _limiter(run.prepared), options.limits, counts)
+        send = _through_cache(options, sender.send)
+        runner = Runner(send, run.writer, _limiter(run.prepared), options.limits, counts)
         caller.overloaded = runner.overloaded
         if options.proxy is not None:  # a running proxy has its own /metrics, with everybody's traffic in it
             return await _run_trials(run, runner, todo)
@@ -213,6 +217,11 @@ async def _make(run: _Run, counts: Counts, todo: Sequence[PlannedTrial]) -> Endi
             finally:
                 keeping.cancel()
                 await keep_metrics(client, addresses, run.folder.path)
+
+
+def _through_cache(options: RunOptions, send: _Send) -> _Send:
+    """Return what makes a trial: from the cache when the run has one and it is there."""
+    return send if options.cache is None else Cache(Path(options.cache), keep_texts=not options.hash_only).through(send)
 
 
 async def _run_trials(run: _Run, runner: Runner, todo: Sequence[PlannedTrial]) -> Ending:

@@ -83,6 +83,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--reasoning-effort", metavar="WORD", help="sent as it is: none, low, medium, high")
     group.add_argument("--system", type=Path, metavar="FILE", help="system prompt put before every conversation")
     group.add_argument("--composition", metavar="RULE", help="how fields become messages (default: the card's)")
+    group.add_argument("--cache", type=Path, metavar="DIR", help="take finished trials from here, and keep them here")
     group.add_argument("--ledger", choices=LEDGERS, default="shadow", help="calls made of each item (default shadow)")
 
 
@@ -184,7 +185,16 @@ def to_options(
         tags=_tags(args.tag),
         transforms=tuple([rule.name for rule in find_rules(args.transform)]) if hasattr(args, "transform") else (),
         shard=None if args.shard is None else str(parse_shard(args.shard)),
+        cache=_cache(args),
     )
+
+
+def _cache(args: argparse.Namespace) -> str | None:
+    folder: Path | None = getattr(args, "cache", None)
+    if folder is not None and args.proxy is not None:
+        msg = "--cache goes without --proxy: the policy of a running proxy is in no trial's key and may change unseen"
+        raise ConfigError(msg)
+    return None if folder is None else str(folder)
 
 
 def _read(path: Path) -> str:

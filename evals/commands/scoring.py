@@ -11,7 +11,7 @@ from evals.calibrating import calibrate_panel, draw_labelled
 from evals.client import number
 from evals.commands.arguments import add_common, find_run
 from evals.commands.output import Output, Subparsers
-from evals.datasets import load_card, read_dataset
+from evals.datasets import list_cards, load_card, read_dataset
 from evals.exits import Exit
 from evals.folder import RunFolder
 from evals.journal import sha256_json
@@ -23,7 +23,7 @@ from evals.preflight import Tried, check_judges, write_tried
 from evals.prepare import load_items
 from evals.report.files import all_tables, write_report
 from evals.scoring import apply_rule
-from evals.summary import load_run, write_summary
+from evals.summary import Loaded, load_run, write_summary
 from supervisors.errors import ConfigError
 
 
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
         apply_rule(folder, loaded.plan, loaded.counted)
     else:
         refuse_imported(loaded.manifest, "score --panel")
-        panel = load_panel(args.panel, out.environ)
+        panel = load_panel(args.panel, out.environ, _sets_of(args, loaded))
         options = read_options(read_manifest(folder).options)
         if args.data_dir is not None:
             options = options.with_data_dir(str(args.data_dir))
@@ -75,6 +75,14 @@ def run(args: argparse.Namespace, out: Output) -> int:
     out.result(summary, all_tables(summary))
     out.note(f"report: {report}")
     return Exit.DONE
+
+
+def _sets_of(args: argparse.Namespace, run: Loaded) -> list[str]:
+    """Return the data sets with a card whose answers are judged."""
+    planned = dict.fromkeys([trial.dataset for trial in run.plan])
+    wanted = [*planned, *([] if args.calibrate is None else [load_card(args.calibrate).id])]
+    known = {one.card.id for one in list_cards() if one.card is not None}
+    return [name for name in wanted if name in known]
 
 
 def _calibrate(args: argparse.Namespace, out: Output, panel: Panel, folder: RunFolder, data_dir: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from evals.datasets import load_card
 from evals.judging import score_answers
 from evals.panel import Panel, PanelFile, conclude, judge_exchange, load_panel, make_panel, to_exchange
 from evals.plan import PlannedTrial
@@ -255,3 +256,40 @@ def test_a_wrong_panel_file_says_what_is_wrong(tmp_path: Path, text: str, proble
     path.write_text(text)
     with pytest.raises(ConfigError, match=problem):
         load_panel(path, {})
+
+
+def test_each_data_set_has_its_own_sentence_for_all_judges() -> None:  # H-145
+    entries = {name: {"model": name, "url": "http://127.0.0.1:9/v1"} for name in ("a", "b", "c")}
+    given = {"judges": entries, "criterion": "is it violet?", "criteria": {"smoke": "is it an umbrella?"}}
+    panel = make_panel(PanelFile.model_validate(given), {})
+    assert {judge.criterion for judge in panel.of("smoke").judges.values()} == {"is it an umbrella?"}
+    assert {judge.criterion for judge in panel.of("xstest").judges.values()} == {"is it violet?"}
+    assert panel.config["criteria"] == {"smoke": "is it an umbrella?"}  # another sentence is another scorer
+    plain = make_panel(PanelFile.model_validate({**given, "criteria": {}}), {})
+    assert "criteria" not in plain.config
+
+
+def test_the_sentences_may_be_those_of_the_cards(tmp_path: Path) -> None:  # H-145
+    path = tmp_path / "panel.yaml"
+    path.write_text("criteria: cards\njudges: {a: {model: a, url: 'http://127.0.0.1:9/v1'}}\n")
+    panel = load_panel(path, {}, ["xstest", "past-tense"])
+    assert panel.of("past-tense").judges["a"].criterion == load_card("past-tense").criterion != ""
+    assert set(panel.criteria) <= {"xstest", "past-tense"}
+
+
+async def test_judges_are_shown_the_sentence_of_the_data_set(tmp_path: Path) -> None:  # H-145
+    run = await asyncio.to_thread(make_run, tmp_path / "run", make_options(tmp_path))
+    seen: list[str] = []
+
+    async def app(scope: Any, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            seen.append(json.dumps(await read_json(receive)))
+            await send_json(send, completion("a", "no verdict"))
+
+    async with serve(app) as url:
+        entries = {"a": {"model": "a", "url": f"{url}/v1"}}
+        given = {"judges": entries, "criteria": {"smoke": "is it an umbrella?"}}
+        panel = make_panel(PanelFile.model_validate(given), {})
+        await score_answers(panel, load_run(run.folder), run.folder, dict(run.prepared.items))
+    assert seen
+    assert all("is it an umbrella?" in text for text in seen)
