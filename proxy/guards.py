@@ -23,6 +23,7 @@ from supervisors.embedded.report import describe_guard
 from supervisors.embedded.shipped import shipped_weights
 from supervisors.encoder import list_encoders, load_encoder
 from supervisors.errors import ConfigError
+from supervisors.in_process.cards import list_in_process, load_in_process
 from supervisors.lock import read_lock
 from supervisors.types import Endpoint, Label
 
@@ -130,6 +131,9 @@ def run_list(args: argparse.Namespace) -> int:
                 "yes" if name in held else "-",
             )
         )
+    for name in list_in_process():
+        own = load_in_process(name)
+        rows.append((name, _sides(own.judges), "in_process", own.family, _licence(own), "yes" if name in held else "-"))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         _say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
@@ -154,6 +158,8 @@ def run_card(args: argparse.Namespace) -> int:
         fields = load_encoder(args.name).model_dump(mode="json", exclude_defaults=True)
     elif args.name in list_cards():
         fields = load_card(args.name).model_dump(mode="json", exclude_defaults=True)
+    elif args.name in list_in_process():
+        fields = load_in_process(args.name).model_dump(mode="json", exclude_defaults=True)
     else:
         msg = f"unknown card {args.name!r}; `guardrail-proxy guard list` names them"
         raise ConfigError(msg)

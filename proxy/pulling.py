@@ -17,6 +17,7 @@ from proxy.hub import RemoteFile, Snapshot
 from supervisors.card import list_cards, load_card
 from supervisors.encoder import list_encoders, load_encoder
 from supervisors.errors import ConfigError
+from supervisors.in_process.cards import list_in_process, load_in_process
 from supervisors.lock import Licence, Lock, LockedFile, LockedGuard, find_differences, read_lock
 
 _WEIGHTS: Final = (".safetensors", ".onnx", ".gguf")
@@ -100,6 +101,9 @@ def find_source(name: str, *, safetensors: bool = False) -> Source:
             return Source(name, card.hub_id, card.revision, card.remote_code)
         msg = f"card {name!r} has no weights to pull"
         raise ConfigError(msg)
+    if name in list_in_process():
+        own = load_in_process(name)
+        return Source(name, own.hub_id, own.revision, own.remote_code, safetensors=True)
     msg = f"unknown card {name!r}; `guardrail-proxy guard list` names them"
     raise ConfigError(msg)
 

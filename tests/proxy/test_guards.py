@@ -14,6 +14,7 @@ from proxy.cli import main
 from proxy.commands import guard
 from supervisors.card import list_cards
 from supervisors.encoder import list_encoders
+from supervisors.in_process.cards import list_in_process
 from tests.proxy.fake_hub import FakeHub, serve_hub
 
 CARD = "protectai-injection-v2"
@@ -40,7 +41,13 @@ def pull(hub: FakeHub, *words: str) -> int:
 def test_list_names_every_card(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("list") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == ["card", "embedded", *list_cards(), *list_encoders()]
+    assert [line.split()[0] for line in lines] == [
+        "card",
+        "embedded",
+        *list_cards(),
+        *list_encoders(),
+        *list_in_process(),
+    ]
     assert "gated" in next(line for line in lines if line.startswith("llama-guard-3-8b"))
 
 
