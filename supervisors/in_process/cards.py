@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from supervisors.taxonomy import CANONICAL
 
-Family = Literal["gliguard", "lionguard"]
+Family = Literal["gliguard", "lionguard", "qwen_stream"]
 
 
 class InProcessCard(BaseModel):

@@ -12,8 +12,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
 from supervisors.embeddings import Embedder, embed
-from supervisors.errors import ConfigError, ReplyError
+from supervisors.errors import ReplyError
 from supervisors.in_process.cards import InProcessCard, resolve_in_process
+from supervisors.in_process.code import check_code
 from supervisors.in_process.gliguard import Model, Side, load_gliguard, read_gliguard, tasks_for
 from supervisors.in_process.lionguard import Head, load_lionguard, predict, read_lionguard
 from supervisors.lock import LockedGuard, check_locked, find_locked, read_lock, side_file
@@ -86,6 +87,7 @@ class InProcess(BaseModel):
     def _check(self) -> Self:
         vectors = bool(self.card.embedding_model)
         for wrong, message in (
+            (self.card.family == "qwen_stream", f"{self.card.name} is a card of use: qwen_stream"),
             (vectors and self.url is None, f"{self.card.name} reads embeddings: url names the server that makes them"),
             (not vectors and self.url is not None, f"url has no effect with {self.card.name}"),
             (not vectors and self.model is not None, f"model has no effect with {self.card.name}"),
@@ -133,11 +135,11 @@ class InProcess(BaseModel):
         if entry is not None and self.lock is not None:
             check_locked(folder, entry, side_file(Path(self.lock)) if self.verify == "cached" else None)
         if self.card.remote_code and entry is not None:
-            _check_code(folder, entry, self.card.name)
+            check_code(folder, entry, self.card.name)
         match self.card.family:
             case "gliguard":
                 self._loaded.model = load_gliguard(folder)
-            case "lionguard":
+            case "lionguard" | "qwen_stream":
                 self._loaded.head = load_lionguard(folder, self.card.name)
 
     def _find_entry(self) -> LockedGuard | None:
@@ -199,15 +201,3 @@ class InProcess(BaseModel):
         if verdict.label is not Label.UNSAFE:
             return verdict
         return replace(verdict, scope=piece.scope, transform=piece.chain or None)
-
-
-def _check_code(folder: Path, entry: LockedGuard, name: str) -> None:
-    """Refuse to run code that is not in the lock (PL-02)."""
-    locked = {file.path for file in entry.files}
-    if not entry.remote_code or not any(path.endswith(".py") for path in locked):
-        msg = f"the lock has no code of {name}: pull it with --allow-remote-code"
-        raise ConfigError(msg)
-    strange = [file for file in folder.rglob("*.py") if file.relative_to(folder).as_posix() not in locked]
-    if strange:
-        msg = f"{strange[0]} is not in the lock, so nothing of {name} is run"
-        raise ConfigError(msg)
