@@ -116,8 +116,34 @@ def _check_answered(body: Row, blocked: Collection[str]) -> Iterator[Found]:
 
 
 def _check_judged(body: Row) -> Iterator[Found]:
-    """Yield who was skipped although the exchange was answered: nobody ends a stage early but with a block."""
+    """Yield who was not asked although the exchange was answered: nobody ends a stage early but with a block.
+
+    A supervisor that was asked may itself have nothing to judge, and then says `skipped`, too.
+    """
+    replied = bool(body["client"]["finish_reasons"])
     for row in body["verdicts"]:
         skipped = row["cause"] == Cause.SKIPPED.value and row["mode"] == "enforce" and "/" not in row["supervisor"]
-        if skipped and row["stage"] == "input":
-            yield "outcome", f"is answered, and {row['supervisor']} was skipped at input"
+        unreached = row["stage"] == "output" and row["choice"] is None and replied
+        if skipped and (unreached or not _was_asked(row)):
+            yield "outcome", f"is answered, and {row['supervisor']} was skipped at {row['stage']}"
+
+
+def _was_asked(row: Row) -> bool:
+    """Say whether a skipped verdict can be a supervisor's own; the proxy's for one never asked holds nothing."""
+    return bool(row["detail"] or row["members"] or row["seconds"] or row["chars_judged"])
+
+
+def check_interrupted(body: Row, begun: str, *, later: bool) -> Iterator[Found]:
+    """Yield why a record is none that a start made of a stream which had been cut off before it.
+
+    Args:
+        body: the record.
+        begun: when its start began.
+        later: other records of this start stand before it.
+    """
+    if body["outcome"] != "interrupted":
+        return
+    if later:
+        yield "outcome", "is interrupted, and stands behind records of its own start, which writes such records first"
+    elif body["time"] >= begun:
+        yield "outcome", f"is interrupted, and began after the start that found it, {begun}"

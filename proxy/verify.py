@@ -15,10 +15,11 @@ from typing import Any, cast
 import orjson
 
 from proxy.metrics import Exposition
+from proxy.reattach import check_interrupted
 from proxy.recheck import Problem, check_record, not_a_record
 from proxy.recount import ACCEPTED, RECORDS, Series, compare, find_unwritten, recount
 from proxy.rows import complete
-from proxy.store.audit import Anchor, Audit, Boot, StoredRow
+from proxy.store.audit import Anchor, Audit, Boot, Head, StoredRow
 from proxy.store.chain import Link, canonical, digest, link_hash, storable
 from proxy.store.retention import find_forged
 from proxy.store.rules import Archive, Labels, Plans
@@ -63,12 +64,14 @@ class Request:
         until: the same for later ones; exclusive.
         metrics: a scrape of the running proxy, None to leave the metrics out.
         now: RFC 3339 UTC; no deletion can be later, None leaves that out.
+        noted: heads noted before, which must still be there.
     """
 
     since: str | None = None
     until: str | None = None
     metrics: Exposition | None = None
     now: str | None = None
+    noted: tuple[Head, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,7 @@ class Summary:
         unrecorded: process start and id of streams without a record: under way, or cut off by a crash after which
             the proxy was not started again.
         removed: what retention deleted, as the anchors say; `removed_records` counts it.
+        heads: where each chain ends, the newest start last: what to note elsewhere.
     """
 
     boots: int = 0
@@ -110,6 +114,7 @@ class Summary:
     interrupted: int = 0
     unrecorded: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     removed: list[Removed] = field(default_factory=list[Removed])
+    heads: list[Head] = field(default_factory=list[Head])
 
     @property
     def removed_records(self) -> int:
@@ -126,12 +131,16 @@ class _Chain:
         cut: where it begins: at the genesis value, or where retention has cut it.
         seq: last place seen.
         hashes: what the next record may name as `prev`: one value, or two where hash and text of a record disagree.
+        begun: when the process started, empty if its genesis line does not say.
+        serving: a record was seen that is none of a stream cut off before.
     """
 
     boot: Boot
     cut: Link
     seq: int
     hashes: tuple[str, ...]
+    begun: str = ""
+    serving: bool = False
 
 
 class Verification:
@@ -156,6 +165,7 @@ class Verification:
             yield Difference(None, None, None, "file", line)
         boots, anchors = self._audit.boots(), self._audit.anchors()
         self.summary.boots = len(boots)
+        self.summary.heads = [Head(boot.boot, boot.seq, boot.hash) for _, boot in sorted(boots.items())]
         for boot in boots.values():
             yield from self._begin(boot, anchors.get(boot.boot))
         self._check_comparable()
@@ -165,6 +175,7 @@ class Verification:
         for chain in self._chains.values():
             yield from self._end(chain)
         yield from self._check_anchors(anchors)
+        yield from self._check_noted()
         yield from self._compare()
 
     def _begin(self, boot: Boot, anchor: Anchor | None) -> Iterator[Difference]:
@@ -173,6 +184,7 @@ class Verification:
         try:
             line: dict[str, Any] = orjson.loads(boot.genesis)
             previous: dict[str, Any] | None = line["previous"]
+            self._chains[boot.boot].begun = str(line["time"])
             if line["boot"] != boot.boot:
                 yield Difference(boot.boot, 0, None, "genesis", f"names the boot {line['boot']}")
             if previous is not None:
@@ -192,6 +204,22 @@ class Verification:
             begun = self._chains[boot].boot.genesis if boot in self._chains else None
             for message in find_forged(anchor.time, begun, days, self._request.now):
                 yield Difference(boot, anchor.seq, None, "anchor", message)
+
+    def _check_noted(self) -> Iterator[Difference]:
+        for noted in self._request.noted:
+            chain = self._chains.get(noted.boot)
+            if chain is None:
+                message = "the start that was noted is not in this journal"
+            elif noted.seq < chain.cut.seq:
+                message = "the record that was noted is said to be removed by retention: note a newer one"
+            elif self._hash_at(chain, noted.seq) != noted.hash:
+                message = "the record that was noted is missing, or has another hash: it, or one before it, was changed"
+            else:
+                continue
+            yield Difference(noted.boot, noted.seq, None, "noted", message)
+
+    def _hash_at(self, chain: _Chain, seq: int) -> str | None:
+        return chain.cut.hash if seq == chain.cut.seq else self._audit.hash_at(chain.boot.boot, seq)
 
     def _check_previous(self, boot: str, previous: Mapping[str, Any]) -> Iterator[Difference]:
         anchor = self._audit.anchors().get(previous["boot"])
@@ -237,6 +265,9 @@ class Verification:
         try:
             for found in self._examine(body):
                 yield Difference(chain.boot.boot, body["seq"], body["id"], found.field, found.message)
+            for field_, message in check_interrupted(body, chain.begun, later=chain.serving):
+                yield Difference(chain.boot.boot, body["seq"], body["id"], field_, message)
+            chain.serving = chain.serving or body["outcome"] != "interrupted"
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             problem = not_a_record(error)
             yield Difference(chain.boot.boot, chain.seq, str(body.get("id")), problem.field, problem.message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import httpx
 import orjson
 
 from proxy.metrics import Exposition, read_exposition
-from proxy.store.audit import open_audit
+from proxy.store.audit import Head, open_audit
 from proxy.store.retention import timestamp
 from proxy.verify import Difference, Request, Summary, Verification
 from supervisors.errors import StoreError
@@ -46,6 +47,14 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--metrics", metavar="URL", help="address of /metrics of the running proxy")
     parser.add_argument("--since", type=read_time, metavar="T", help="RFC 3339; decide again only records from here on")
     parser.add_argument("--until", type=read_time, metavar="T", help="RFC 3339; and only records before this")
+    parser.add_argument(
+        "--head",
+        action="append",
+        default=[],
+        type=read_head,
+        metavar="BOOT:SEQ:HASH",
+        help="a head that an earlier run printed and you noted: it must still be there; can be given several times",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
     parser.set_defaults(run=run)
 
@@ -64,13 +73,30 @@ def read_time(text: str) -> str:
         raise argparse.ArgumentTypeError(msg) from error
 
 
+def read_head(text: str) -> Head:
+    """Return a head as this command prints it.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    found = _HEAD.fullmatch(text)
+    if found is None:
+        msg = f"{text!r} is not a head such as 01a22c9f409c9742f552e907:42:, followed by 64 hex digits"
+        raise argparse.ArgumentTypeError(msg)
+    return Head(found[1], int(found[2]), found[3])
+
+
+_HEAD = re.compile(r"([0-9A-Za-z_-]{1,64}):([0-9]{1,18}):([0-9a-f]{64})")
+
+
 def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit code."""
     try:
         # First the scrape, then the snapshot: every record that is counted is on disk.
         metrics = fetch_metrics(args.metrics) if args.metrics else None
         with open_audit(args.journal) as audit:
-            verification = Verification(audit, Request(args.since, args.until, metrics, timestamp(time.time())))
+            now = timestamp(time.time())
+            verification = Verification(audit, Request(args.since, args.until, metrics, now, tuple(args.head)))
             found = verification.differences()
             return _print_json(found, verification.summary) if args.json else _print(found, verification.summary)
     except StoreError as error:
@@ -111,6 +137,9 @@ def _print(found: Iterator[Difference], summary: Summary) -> int:
     for gone in summary.removed:
         line = f"records {gone.first} to {gone.last} were removed by retention, last at {gone.time}: not provable"
         print(f"boot={gone.boot}: {line}")  # noqa: T201 - the command's own output
+    if not total and summary.heads:
+        head = summary.heads[-1]
+        print(f"head={head.boot}:{head.seq}:{head.hash}")  # noqa: T201 - the command's own output
     compared = "; the metrics equal the journal" if summary.compared and not total else ""
     verdict = f"{total} differences" if total else "everything holds"
     counts = f"{summary.records} records of {summary.boots} starts, {summary.rechecked} decided again"
@@ -140,6 +169,7 @@ def _print_json(found: Iterator[Difference], summary: Summary) -> int:
             "interrupted": summary.interrupted,
             "removed_by_retention": summary.removed_records,
             "removed": summary.removed,
+            "heads": summary.heads,
             "unrecorded": [{"boot": boot, "id": name} for boot, name in summary.unrecorded],
             "differences_total": total,
             "differences": kept,

@@ -40,6 +40,21 @@ class Boot:
 
 
 @dataclass(frozen=True, slots=True)
+class Head:
+    """A place in a chain that somebody noted elsewhere, or that can be noted: it fixes everything before it.
+
+    Args:
+        boot: id of the process start.
+        seq: of the record, 0 for the beginning of the chain.
+        hash: of the record.
+    """
+
+    boot: str
+    seq: int
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
 class Anchor:
     """Where retention has cut a chain: the last record deleted, and when it was."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from proxy.cli import main
+from supervisors.rules import Rules
 from supervisors.testing import Finds
 from tests.e2e.fake_upstream import Answer, FakeUpstream, chat_reply
 from tests.e2e.serving import CANARY, guarded, policy, serving
@@ -142,6 +143,17 @@ async def test_the_journal_holds_after_mixed_traffic(tmp_path: Path) -> None:  #
             main, ["verify", "--journal", str(tmp_path / "journal.sqlite3"), "--metrics", address]
         )
         assert code == 0
+
+
+async def test_a_supervisor_with_nothing_in_scope_is_no_difference(tmp_path: Path) -> None:  # G-17, §4.3
+    narrow = {"words": Rules(keywords=(CANARY,), roles=("tool",))}
+    rules = policy({"forced": ["words"]}, {"forced": ["words"]})
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, supervisors=narrow, policies=rules)) as proxy:
+        for stream in (False, True):
+            assert (await proxy.chat(stream=stream)).status_code == 200
+        found = [(row["stage"], row["detail"]) for record in await proxy.records(2) for row in record["verdicts"]]
+        assert found == [("input", "nothing_in_scope"), ("output", "nothing_in_scope")] * 2
+    assert await asyncio.to_thread(main, ["verify", "--journal", str(tmp_path / "journal.sqlite3")]) == 0
 
 
 async def test_only_what_a_rule_redacts_is_redacted(tmp_path: Path) -> None:  # G-34, D-08b
