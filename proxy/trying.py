@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from proxy.config import Config
-from proxy.declared import UpstreamConfig
+from proxy.declared import LocalUpstreamConfig, ModelConfig, UpstreamConfig
+from proxy.local import LocalServer, LocalSettings, start_local
 from supervisors.ask import ask, judged_stages
 from supervisors.chat import ChatService
 from supervisors.errors import ConfigError
@@ -72,7 +73,8 @@ async def try_supervisor(
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(HttpClient())
         await _enter(stack, name, supervisor)
-        chat = ChatService(client, resolve=lambda endpoint: _resolve(config, endpoint))
+        started = await _start_servers(stack, config, name, supervisor)
+        chat = ChatService(client, resolve=lambda endpoint: _resolve(config, started, endpoint))
         return [await ask(name, supervisor, each.to_exchange(), chat.context(timeout_s)) for each in questions]
 
 
@@ -82,17 +84,43 @@ async def _enter(stack: AsyncExitStack, name: str, supervisor: Supervisor) -> No
             await stack.enter_async_context(cast("AbstractAsyncContextManager[Any]", part))
 
 
-def _resolve(config: Config, endpoint: Endpoint) -> Endpoint:
-    """Look an alias up among the config's models; those of the local model need the proxy itself."""
+async def _start_servers(
+    stack: AsyncExitStack, config: Config, name: str, supervisor: Supervisor
+) -> Mapping[str, LocalServer]:
+    """Start the local model servers that the supervisor's models are at, by upstream.
+
+    Raises:
+        MissingError: their packages or files are not there.
+    """
+    started: dict[str, LocalServer] = {}
+    for _, part in walk(name, supervisor):
+        endpoint: object = getattr(part, "endpoint", None)
+        model = _find_model(config, endpoint) if isinstance(endpoint, Endpoint) else None
+        upstream = config.upstreams[model.upstream] if model is not None else None
+        if model is None or model.upstream in started or not isinstance(upstream, LocalUpstreamConfig):
+            continue
+        settings = LocalSettings(upstream.model, upstream.path, upstream.n_ctx, upstream.slots, upstream.threads)
+        started[model.upstream] = await start_local(settings)
+        stack.push_async_callback(started[model.upstream].aclose)
+    return started
+
+
+def _find_model(config: Config, endpoint: Endpoint) -> ModelConfig | None:
+    """Return what an alias stands for; None for an endpoint with an address of its own."""
     served = config.served_models()
-    model = served.get(endpoint.model) or served.get("*")
-    if endpoint.url is not None or model is None:
+    return None if endpoint.url is not None else served.get(endpoint.model) or served.get("*")
+
+
+def _resolve(config: Config, started: Mapping[str, LocalServer], endpoint: Endpoint) -> Endpoint:
+    """Look an alias up among the config's models."""
+    model = _find_model(config, endpoint)
+    if model is None:
         return endpoint
-    upstream = config.upstreams[model.upstream]
-    if not isinstance(upstream, UpstreamConfig):
-        return endpoint
-    key = upstream.api_key.value if upstream.api_key is not None else None
-    return Endpoint(model.model or endpoint.model, upstream.base_url, key)
+    name, upstream = model.model or endpoint.model, config.upstreams[model.upstream]
+    if isinstance(upstream, UpstreamConfig):
+        return Endpoint(name, upstream.base_url, upstream.api_key.value if upstream.api_key is not None else None)
+    server = started.get(model.upstream)
+    return endpoint if server is None else Endpoint(name, server.url, server.api_key)
 
 
 def describe(assessment: Assessment) -> Mapping[str, object]:

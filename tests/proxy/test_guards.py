@@ -94,6 +94,18 @@ def test_try_asks_a_supervisor_of_a_config(folder: Path, capsys: pytest.CaptureF
     assert "judges input only" in capsys.readouterr().err
 
 
+def test_try_starts_the_local_model_that_a_judge_needs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tree = {
+        "upstreams": {"local": {"use": "local", "path": str(folder / "violet.gguf")}},
+        "models": {"small": {"upstream": "local"}},
+        "supervisors": {"judge": {"use": "judge", "model": "small"}},
+    }
+    file = folder / "config.yaml"
+    file.write_text(yaml.safe_dump(tree))
+    assert run("try", "x", "--config", str(file)) == 2
+    assert "violet.gguf" in capsys.readouterr().err
+
+
 def test_try_says_unknown_with_its_cause_and_exits_with_1(capsys: pytest.CaptureFixture[str]) -> None:
     where = ("--card", "llama-guard-3-8b", "--set", "url=http://127.0.0.1:9/v1")
     assert run("try", "x", *where, "--timeout", "2") == 1
