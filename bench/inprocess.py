@@ -27,6 +27,7 @@ from proxy.app import App, tune_collector
 from proxy.asgi import Message
 from proxy.gateway import Gateway
 from proxy.limited import Fuse, LimitedServer
+from proxy.logs import set_up_logging
 from proxy.plan import Planner, Request
 from proxy.ports import CallerHeaders, Reply, ReplyStream
 from proxy.stages import run_stage
@@ -173,5 +174,6 @@ async def run(batches: int) -> dict[str, float]:
 
 
 if __name__ == "__main__":
+    set_up_logging("ERROR")  # that a proxy without a policy judges nothing is what is measured
     uvloop.install()
     print(json.dumps(asyncio.run(run(int(sys.argv[1]) if len(sys.argv) > 1 else 400))))

@@ -67,7 +67,7 @@ def build_parser() -> argparse.ArgumentParser:
         prog="evals",
         description="Measure supervised language models.",
         epilog="exit codes: 0 done, 1 failed, 2 usage, 3 data drift, 10 gate failed, 11 inconclusive, 12 incomplete, "
-        "130 interrupted",
+        "130 interrupted, 141 nobody reads the output",
     )
     parser.add_argument("--version", action="version", version=version("guardrail-proxy"))
     commands = parser.add_subparsers(dest="command", required=True, metavar="VERB")
@@ -77,7 +77,20 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one verb and return its exit code (H-101)."""
+    """Run one verb and return its exit code (H-101); 141 when whoever reads, such as `head`, has read enough."""
+    code: int = Exit.DONE
+    try:
+        try:
+            code = _run(argv)
+        finally:
+            sys.stdout.flush()
+    except* BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = Exit.UNREAD
+    return code
+
+
+def _run(argv: Sequence[str] | None) -> int:
     given = list(sys.argv[1:] if argv is None else argv)
     environ = dict(os.environ)  # noqa: TID251 - the one reader of the harness
     parser = build_parser()

@@ -24,7 +24,7 @@ from evals.journal import JsonObject, sha256_json
 from evals.serving import serve
 from evals.statistics.jsonable import Json
 from proxy.app import create_app
-from proxy.config import Config, KeyConfig, parse_config
+from proxy.config import Config, KeyConfig, name_file, parse_config
 from proxy.declared import UpstreamConfig
 from proxy.local import LocalSettings, find_weights, start_local
 from proxy.plan import Plan, Planner, Request, StagePlan
@@ -133,7 +133,10 @@ def parse_guard(file: Path, text: str, environ: Mapping[str, str]) -> Guard:
     if not body.get("upstreams"):
         body |= _DUMMY
     body.pop("keys", None)
-    config = parse_config(json.dumps(body), environ, file.parent)  # JSON is YAML
+    try:
+        config = parse_config(json.dumps(body), environ, file.parent)  # JSON is YAML
+    except ConfigError as error:
+        raise type(error)(name_file(f"policy {file}", str(error).splitlines())) from error
     return make_guard(file.name, config, text)
 
 

@@ -16,3 +16,4 @@ class Exit(IntEnum):
     INCONCLUSIVE = 11
     INCOMPLETE = 12
     INTERRUPTED = 130
+    UNREAD = 141

@@ -10,21 +10,32 @@ from importlib.metadata import version
 
 from proxy.commands import attack, explain, guard, importing, local, matrix, schema, serve, validate, verify
 
+_UNREAD = 141
+"""What a shell says of a process that SIGPIPE ended."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code."""
+    """Run one command and return its exit code; 141 when whoever reads, such as `head`, has read enough."""
+    code = 0
+    try:
+        try:
+            code = _run(argv)
+        finally:
+            sys.stdout.flush()
+    except* BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = _UNREAD
+    return code
+
+
+def _run(argv: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(prog="guardrail-proxy", description="Supervise language models at a proxy.")
     parser.add_argument("--version", action="version", version=version("guardrail-proxy"))
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in (serve, validate, explain, matrix, schema, verify, local, guard, importing, attack):
         module.add_parser(commands)
     args = parser.parse_args(argv)
-    try:
-        code: int = args.run(args)
-        sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads, such as `head`, has read enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+    code: int = args.run(args)
     return code
 
 

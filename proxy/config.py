@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, cast
@@ -240,19 +240,27 @@ class Examined:
         config: the config, with stand-ins for missing secrets; None when it is wrong.
         problems: one line for every wrong setting.
         missing: one line for every secret that is not there.
+        file: its name, which begins every line of an error; empty for a text that is no file.
     """
 
     config: Config | None
     problems: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    file: str = ""
 
     def require(self) -> Config:
         """Return the config of a file without problems; raises `ConfigError` with all of them."""
         if self.problems or self.config is None:
-            raise ConfigError("\n".join((*self.problems, *self.missing)))
+            raise ConfigError(name_file(self.file, (*self.problems, *self.missing)))
         if self.missing:
-            raise MissingError("\n".join(self.missing))
+            raise MissingError(name_file(self.file, self.missing))
         return self.config
+
+
+def name_file(file: object, lines: Iterable[str]) -> str:
+    """Return lines about a config file, each with its name in front unless it holds it; without a name as they are."""
+    name = str(file or "")
+    return "\n".join([line if name in line else f"{name}: {line}" for line in lines])
 
 
 def load_config(path: Path, environ: Mapping[str, str] | None = None) -> Config:
@@ -263,7 +271,7 @@ def load_config(path: Path, environ: Mapping[str, str] | None = None) -> Config:
         environ: environment to resolve ``{env: NAME}`` in; the process's own by default.
 
     Raises:
-        ConfigError: one line a problem, each with the path of the setting.
+        ConfigError: one line a problem, each with the name of the file and the path of the setting.
     """
     return examine_config(path, environ).require()
 
@@ -278,7 +286,7 @@ def examine_config(path: Path, environ: Mapping[str, str] | None = None) -> Exam
     except UnicodeDecodeError as error:
         msg = f"{path} is not UTF-8: byte {error.start} cannot be read"
         raise ConfigError(msg) from error
-    return _examine(read_tree(text, str(path)), environ, path.parent)
+    return replace(_examine(read_tree(text, str(path)), environ, path.parent), file=str(path))
 
 
 def parse_config(text: str, environ: Mapping[str, str] | None = None, folder: Path = Path()) -> Config:

@@ -169,6 +169,9 @@ def run_card(args: argparse.Namespace) -> int:
 
 def run_try(args: argparse.Namespace) -> int:
     """Ask, print one JSON line a text, and return 1 if some verdict is unknown."""
+    if args.prompt and args.stage == "input":
+        msg = "--prompt is what a reply answers: judge one with --stage output, or give the prompt itself as the text"
+        raise ConfigError(msg)
     config, name = _find_supervisor(args)
     texts = PROBES if args.text is None else (sys.stdin.read() if args.text == "-" else args.text,)
     questions = tuple([Question(text, args.stage, args.prompt) for text in texts])

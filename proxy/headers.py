@@ -21,6 +21,8 @@ _SAFE, _SKIPPED = Label.SAFE, Cause.SKIPPED
 def guardrail_headers(call: Call, progress: Progress, expose: Expose, overhead_s: float) -> list[Header]:
     """Return the `x-guardrail-*` headers; for a stream they speak of the input stage.
 
+    Where nobody judged there is no decision in the record, and so none in the headers.
+
     Args:
         call: the exchange.
         progress: its results so far.
@@ -30,12 +32,11 @@ def guardrail_headers(call: Call, progress: Progress, expose: Expose, overhead_s
     if expose == "none":
         return [(b"x-guardrail-id", call.id.encode())]
     results = [progress.input] if call.stream else [progress.input, *progress.outputs]
-    actions: list[Action] = [result.action for result in results]
-    headers: list[Header] = [
-        (b"x-guardrail-id", call.id.encode()),
-        (b"x-guardrail-decision", strictest(actions).encode()),
-        (b"x-guardrail-overhead-ms", b"%d" % round(overhead_s * 1000)),
-    ]
+    headers: list[Header] = [(b"x-guardrail-id", call.id.encode())]
+    if any(made.enforce for result in results for made in result.decisions):
+        action = strictest([result.action for result in results])
+        headers.append((b"x-guardrail-decision", action.encode()))
+    headers.append((b"x-guardrail-overhead-ms", b"%d" % round(overhead_s * 1000)))
     if expose == "full":
         headers += [
             (b"x-guardrail-verdict", verdict_word(results).encode()),

@@ -24,7 +24,7 @@ def read_tree(text: str, name: str) -> dict[str, Any]:
     """
     tree = _read_text(text, name)
     if not isinstance(tree, dict):
-        msg = "the file must hold a mapping with at least 'upstreams'"
+        msg = f"{name}: the file must hold a mapping with at least 'upstreams'"
         raise ConfigError(msg)
     return cast("dict[str, Any]", tree)
 
@@ -35,6 +35,9 @@ def _read_text(text: str, name: str) -> object:
             parsed: object = json.loads(text, object_pairs_hook=_refuse_repeats)
         except json.JSONDecodeError:
             pass  # YAML may begin with a brace too
+        except ConfigError as error:
+            msg = f"{name}: {error}"
+            raise ConfigError(msg) from error
         else:
             return parsed
     try:
@@ -45,7 +48,7 @@ def _read_text(text: str, name: str) -> object:
         said = " ".join(str(error).split()).replace("<unicode string>", name)
         mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
-        msg = f"not valid YAML{where}: {said}"
+        msg = f"{name}: not valid YAML{where}: {said}"
         raise ConfigError(msg) from error
     return found
 

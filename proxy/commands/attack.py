@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from proxy.commands.verify import Subparsers
-from proxy.config import Config, load_config
+from proxy.config import Config, load_config, name_file
 from proxy.logs import show_warnings
 from proxy.runtime import open_chat
 from supervisors.attacks import ATTACKS, FlipReport, flip_rate
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         stages = _STAGES if args.stage == "both" else (args.stage,)
         reports = asyncio.run(attack_all(config, judges, stages))
     except ConfigError as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{name_file(args.config, str(error).splitlines())}\n")
         return 2
     if args.json:
         sys.stdout.write(json.dumps(to_json(reports), indent=2) + "\n")

@@ -10,7 +10,7 @@ from typing import Any
 
 from proxy.check import explain_plan
 from proxy.commands.verify import Subparsers
-from proxy.config import Config, config_version, load_config
+from proxy.config import Config, config_version, load_config, name_file
 from proxy.keys import Caller
 from proxy.plan import Planner
 from proxy.prepare import Catalogue, arrive, new_id, prepare
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         sys.stderr.write(f"cannot read {args.request}: {error.strerror or error}\n")
         return 2
     except ConfigError as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{name_file(args.config, str(error).splitlines())}\n")
         return 2
     except RequestError as error:
         sys.stderr.write(f"{error.status} {error.code}: {error.message}\n")

@@ -83,6 +83,8 @@ def run(args: argparse.Namespace) -> int:
     except ConfigError as error:
         _complain(str(error))
         return EXIT_USAGE
+    except BrokenPipeError:
+        raise  # nobody reads on: no error, and cli.py knows what to do
     except (GuardrailError, OSError) as error:
         _complain(str(error))
         return EXIT_ERROR

@@ -14,7 +14,7 @@ from typing import Final
 import httpx
 
 from proxy.commands.verify import Subparsers
-from proxy.config import Config, load_config, parse_config
+from proxy.config import Config, load_config, name_file, parse_config
 from proxy.matrix.cells import FAILING, Outcome
 from proxy.matrix.report import has_failed, write_json, write_text
 from proxy.matrix.run import ROUTES, MatrixError, run_matrix
@@ -92,18 +92,18 @@ def run(args: argparse.Namespace) -> int:
         config = built_in() if args.config is None else load_config(args.config, _MadeUp())
         matrix = asyncio.run(run_matrix(config, args.route or ROUTES))
     except BaseExceptionGroup as errors:
-        return _complain(first_leaf(errors))
+        return _complain(first_leaf(errors), args.config)
     except (GuardrailError, TimeoutError, OSError, httpx.HTTPError) as error:
-        return _complain(error)
+        return _complain(error, args.config)
     shown = FAILING | {Outcome(word) for word in args.show or ()}
     sys.stdout.write(write_json(matrix) if args.json else write_text(matrix, shown))
     return 1 if has_failed(matrix) else 0
 
 
-def _complain(error: BaseException) -> int:
+def _complain(error: BaseException, file: Path | None) -> int:
     """Say in one line what went wrong; returns 2 for a wrong config and 3 for a matrix that did not come to its end."""
     if isinstance(error, ConfigError):
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{name_file(file, str(error).splitlines())}\n")
         return 2
     said = str(error) if isinstance(error, MatrixError) else f"the matrix failed: {type(error).__name__}: {error}"
     sys.stderr.write(f"{said}\n")

@@ -17,7 +17,7 @@ import uvicorn
 
 from proxy.app import create_app
 from proxy.commands.verify import Subparsers
-from proxy.config import Config, load_config
+from proxy.config import Config, load_config, name_file
 from proxy.edge import server_settings
 from proxy.gateway import Gateway
 from proxy.logs import set_up_logging
@@ -26,6 +26,7 @@ from supervisors.errors import ConfigError, MissingError, StoreError
 
 log = logging.getLogger(__name__)
 
+_LAST_PORT = 65535
 _LAST_S = 5
 """Time for ended exchanges to say so, before their connections are cut."""
 _AT_ONCE_S = 1.0
@@ -37,9 +38,16 @@ def add_parser(commands: Subparsers) -> None:
     parser = commands.add_parser("serve", help="run the proxy", description="run the proxy")
     parser.add_argument("--config", type=Path, required=True, help="config file, see docs/configuration.md")
     parser.add_argument("--host", help="address to listen on; overrides server.host")
-    parser.add_argument("--port", type=int, help="port to listen on, 0 for a free one; overrides server.port")
+    parser.add_argument("--port", type=_port, help="port to listen on, 0 for a free one; overrides server.port")
     parser.add_argument("--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"])
     parser.set_defaults(run=run)
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > _LAST_PORT:
+        msg = f"{text!r} is no port; give a number from 0 to {_LAST_PORT}"
+        raise argparse.ArgumentTypeError(msg)
+    return int(text)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -48,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         config = load_config(args.config)
     except ConfigError as error:
-        return fail(error)
+        return fail(error, args.config)
     changes = {name: value for name, value in (("host", args.host), ("port", args.port)) if value is not None}
 
     def adapt(read: Config) -> Config:
@@ -70,12 +78,15 @@ def run(args: argparse.Namespace) -> int:
     with suppress(SystemExit):  # uvicorn's own exit code of a failed start would hide which failure it was
         server.run(sockets=[listener])
     failure = app.gateway.failure
-    return fail(failure) if failure is not None else 0
+    return fail(failure, args.config) if failure is not None else 0
 
 
-def fail(error: Exception) -> int:
+def fail(error: Exception, file: Path) -> int:
     """Print one line a problem and return the exit code."""
-    for line in str(error).splitlines():
+    said = str(error)
+    if isinstance(error, ConfigError):
+        said = name_file(file, said.splitlines())
+    for line in said.splitlines():
         sys.stderr.write(f"error: {line}\n")
     return 3 if isinstance(error, MissingError | StoreError) else 2
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from proxy.checks import check_config
 from proxy.commands.verify import Subparsers
-from proxy.config import Examined, config_version, examine_config
+from proxy.config import Examined, config_version, examine_config, name_file
 from supervisors.errors import ConfigError
 
 
@@ -27,15 +27,12 @@ def run(args: argparse.Namespace) -> int:
         examined = examine_config(args.config)
     except ConfigError as error:
         examined = Examined(None, tuple(str(error).splitlines()))
-    for line in (*examined.problems, *examined.missing):
-        sys.stderr.write(f"error: {line}\n")
-    config = examined.config
-    if config is None:
+    findings = check_config(examined.config) if examined.config is not None else []
+    wrong = [("error", line) for line in (*examined.problems, *examined.missing)]
+    wrong += [(finding.severity, f"{finding.path}: {finding.message}") for finding in findings]
+    for severity, line in wrong:
+        sys.stderr.write(f"{severity}: {name_file(args.config, [line])}\n")
+    if examined.config is None or any(severity == "error" for severity, _ in wrong):
         return 2
-    findings = check_config(config)
-    for finding in findings:
-        sys.stderr.write(f"{finding}\n")
-    if examined.missing or any(finding.severity == "error" for finding in findings):
-        return 2
-    sys.stdout.write(f"valid, version {config_version(config)[:12]}\n")
+    sys.stdout.write(f"valid, version {config_version(examined.config)[:12]}\n")
     return 0

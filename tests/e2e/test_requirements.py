@@ -287,3 +287,21 @@ async def test_every_exchange_has_a_budget_of_its_own_in_the_shadow(tmp_path: Pa
                 assert (await proxy.chat()).status_code == 200
             causes = [record["verdicts"][0]["cause"] for record in await proxy.wait_records(3)]
             assert causes == ["unparsable"] * 3  # what this judge says is no verdict; it was asked each time
+
+
+@pytest.mark.parametrize("guarded_stage", ["none", "input", "shadow"])
+async def test_where_nobody_decided_no_decision_is_claimed(tmp_path: Path, guarded_stage: str) -> None:  # wire §3.2
+    stages: dict[str, dict[str, Any]] = {
+        "none": {},
+        "input": {"forced": ["words"]},
+        "shadow": {"forced": ["words"], "mode": "shadow"},
+    }
+    rules = policy(stages[guarded_stage])
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, policies=rules)) as proxy:
+        asked: list[dict[str, Any]] = [{}, {"stream": True}, {"messages": []}, {"temperature": "hot"}, {"model": "no"}]
+        for fields in asked:
+            shown = (await proxy.chat(**fields)).headers.get("x-guardrail-decision")
+            made = [one for one in (await proxy.records())[0]["decisions"] if one["mode"] == "enforce"]
+            assert shown == ("pass" if made else None), fields
+        metrics = (await proxy.client.get("/metrics")).text
+        assert ('guardrail_decisions_total{action="pass",mode="enforce"' in metrics) is (guarded_stage == "input")

@@ -240,11 +240,9 @@ def test_names_settings_and_secrets_are_reported_together(tmp_path: Path) -> Non
     (tmp_path / "c.json").write_text(json.dumps(tree))
     with pytest.raises(ConfigError) as caught:
         load_config(tmp_path / "c.json", {})
-    assert [line.split(":")[0] for line in str(caught.value).splitlines()] == [
-        "nope",
-        "models.m.upstream",
-        "policies.p.input.forced",
-        "keys.a.key",
+    assert [line.split(": ")[:2] for line in str(caught.value).splitlines()] == [
+        [str(tmp_path / "c.json"), place]
+        for place in ("nope", "models.m.upstream", "policies.p.input.forced", "keys.a.key")
     ]
 
 

@@ -117,6 +117,7 @@ def test_try_says_unknown_with_its_cause_and_exits_with_1(capsys: pytest.Capture
     [
         (("--set", "url"), "--set takes OPTION=VALUE"),
         (("--name", "a"), "give --config FILE too"),
+        (("--prompt", "p"), "judge one with --stage output"),
         (("--config", "x.yaml", "--card", CARD), "leave them out with --config"),
         (("--card", "llama-guard-3-8b", "--set", "shiny=1"), "unknown setting"),
     ],

@@ -169,3 +169,15 @@ def test_a_dry_run_of_nessie_counts_the_rows_asked_for(
 ) -> None:
     assert run(tmp_path, "nessie", "--dry-run", "--json", "--quiet", *options) == 0
     assert json.loads(capsys.readouterr().out)["calls"] == calls
+
+
+@pytest.mark.parametrize(
+    "text", ["a: [", "supervisors: {}", "supervisors: {w: {use: rules, keyword: [x]}}\npolicies: {p: {inputs: {}}}"]
+)
+def test_every_line_about_a_policy_names_the_file(tmp_path: Path, capsys: Capture, text: str) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(text, "utf-8")
+    assert run(tmp_path, *SMOKE, "--guard", str(path), "--dry-run") == 2
+    said = capsys.readouterr().err.splitlines()
+    assert said
+    assert [line for line in said if str(path) not in line] == []

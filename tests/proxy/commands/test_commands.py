@@ -52,19 +52,51 @@ async def test_every_problem_is_a_line_and_the_code_is_2(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("a: [", "error: not valid YAML"), ("upstreams: {}\nnope: 1\n", "error: nope: unknown setting")],
+    [
+        ("a: [", "error: {file}: not valid YAML, line 1, column 5"),
+        ("upstreams: {}\nnope: 1\n", "error: {file}: nope: unknown setting"),
+        ('{"a": 1, "a": 2}', "error: {file}: not valid: the key 'a' occurs twice"),
+        ("[]", "error: {file}: the file must hold a mapping"),
+    ],
 )
 async def test_what_is_no_config_is_2(tmp_path: Path, text: str, said: str) -> None:
     ended = await run_command("validate", write(tmp_path, text, "c.yaml"))
     assert ended.code == 2
-    assert said in ended.err
+    assert said.format(file=tmp_path / "c.yaml") in ended.err
     assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize("change", [{"nope": 1}, {"policies": {"p": {"attach": {"models": ["gtp"]}}}}])
+def test_every_line_about_a_config_names_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, Any]
+) -> None:
+    path = str(write(tmp_path, {**GOOD, "upstreams": {"main": {"base_url": "http://127.0.0.1:1/v1"}}, **change}))
+    for command in (["validate", path], ["matrix", path], ["attack", path]):
+        assert main(command) == 2
+        said = capsys.readouterr().err.splitlines()
+        assert said, command
+        assert [line for line in said if path not in line] == [], command
+
+
+async def test_what_is_found_at_the_start_names_the_file_too(tmp_path: Path) -> None:
+    path = write(tmp_path, {**GOOD, "keys": {}, "policies": {}})
+    ended = await run_command("serve", "--config", path, "--host", "127.0.0.9", "--port", "0", environ=ENVIRON)
+    said = "server.host: 127.0.0.9 is not loopback and no key is configured; add keys or listen on 127.0.0.1"
+    assert (ended.code, ended.err.splitlines()[-1]) == (2, f"error: {path}: {said}")
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "http"])
+def test_a_port_is_a_number_of_two_bytes(capsys: pytest.CaptureFixture[str], port: str) -> None:
+    with pytest.raises(SystemExit):
+        main(["serve", "--config", "c.yaml", f"--port={port}"])
+    assert f"'{port}' is no port; give a number from 0 to 65535" in capsys.readouterr().err
 
 
 async def test_validate_names_missing_variables(tmp_path: Path) -> None:
     ended = await run_command("validate", write(tmp_path, GOOD))
     assert ended.code == 2
-    assert ended.err == "error: upstreams.main.api_key: the environment variable UPSTREAM_KEY is not set\n"
+    said = "upstreams.main.api_key: the environment variable UPSTREAM_KEY is not set"
+    assert ended.err == f"error: {tmp_path / 'config.json'}: {said}\n"
 
 
 async def test_validate_checks_what_it_can_while_variables_are_missing(tmp_path: Path) -> None:  # §2.2
@@ -72,7 +104,9 @@ async def test_validate_checks_what_it_can_while_variables_are_missing(tmp_path:
     ended = await run_command("validate", write(tmp_path, bad))
     assert ended.code == 2
     assert "the environment variable UPSTREAM_KEY is not set" in ended.err
-    assert "error: policies.p.attach.models: 'gtp' matches nothing; known: gpt" in ended.err
+    assert (
+        f"error: {tmp_path / 'config.json'}: policies.p.attach.models: 'gtp' matches nothing; known: gpt" in ended.err
+    )
 
 
 def request(folder: Path, **fields: Any) -> Path:
@@ -119,7 +153,7 @@ async def test_explain_says_what_is_wrong(
     path, body = write(tmp_path, GOOD), request(tmp_path, **fields)
     ended = await run_command("explain", path, "--request", body, *options, environ=ENVIRON)
     assert ended.code == 2
-    assert ended.err.startswith(said)
+    assert ended.err.removeprefix(f"{path}: ").startswith(said)
 
 
 async def test_explain_needs_a_readable_request(tmp_path: Path) -> None:
@@ -156,10 +190,11 @@ async def test_a_request_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert (ended.code, ended.err) == (2, f"cannot read {tmp_path / 'nope.json'}: No such file or directory\n")
 
 
-async def test_a_reader_that_has_read_enough_is_no_failure() -> None:
-    command = f"{shlex.quote(sys.executable)} -m proxy.cli schema | head -c 10"
+@pytest.mark.parametrize("words", ["proxy.cli schema", "proxy.cli guard list", "evals.cli list datasets --json"])
+async def test_a_reader_that_has_read_enough_is_no_failure(words: str) -> None:
+    command = f"{shlex.quote(sys.executable)} -m {words} | true; echo ${{PIPESTATUS[0]}}"
     pipe = asyncio.subprocess.PIPE
-    child = await asyncio.create_subprocess_shell(command, stdout=pipe, stderr=pipe)
+    child = await asyncio.create_subprocess_exec("bash", "-c", command, stdout=pipe, stderr=pipe)
     async with asyncio.timeout(PATIENCE_S):
         out, err = await child.communicate()
-    assert (len(out), err) == (10, b"")
+    assert (out, err) == (b"141\n", b"")
