@@ -238,7 +238,9 @@ static int serve_next(Conn *c) {
         if (c->in_len < used) return 1;
         char *path = strchr(c->in, ' '), *path_end = path ? strchr(path + 1, ' ') : NULL;
         if (!path || !path_end || path_end > end) return refuse(c, "400 Bad Request");
-        if (!memmem(c->in, (size_t)(path_end - c->in), "/chat/completions", 17)) return refuse(c, "404 Not Found");
+        int asked_up = !strncmp(c->in, "GET ", 4); /* routers ask whether a server is up; any answer says so */
+        if (!asked_up && !memmem(c->in, (size_t)(path_end - c->in), "/chat/completions", 17))
+            return refuse(c, "404 Not Found");
         char *ask = memmem(body, need, "\"stream\":", 9);
         int stream = ask && strspn(ask + 9, " ") < 8 && !strncmp(ask + 9 + strspn(ask + 9, " "), "true", 4);
         begin(c, path + 1, (size_t)(path_end - path), used, stream);
