@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, Protocol
 
-from supervisors.light import light_dataclass
+from supervisors.light import frozen_dataclass, light_dataclass
 from supervisors.signals import Signal
 
 Stage = Literal["input", "output"]
@@ -74,7 +74,7 @@ class Media:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass(frozen=True, slots=True)
 class Segment:
     """One text of an exchange.
 
@@ -104,7 +104,7 @@ class Segment:
         return "system" if self.role in ("system", "developer") else "conversation"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen_dataclass(frozen=True, slots=True)
 class Exchange:
     """What is judged: the request, and on output one choice of the reply.
 

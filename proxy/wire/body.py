@@ -55,7 +55,8 @@ def parse_body(raw: bytes, max_depth: int) -> dict[str, Any]:
     parsed = cast("dict[str, Any]", body)
     if raw.count(b"{") + raw.count(b"[") > max_depth and _depth_exceeds(parsed, max_depth):
         raise _refusal(f"The body is nested deeper than {max_depth} levels.")
-    if _may_hide_a_key(raw, parsed) or _has_long_number(raw):
+    again = orjson.dumps(parsed)
+    if again != raw and (_may_hide_a_key(raw, again) or _has_long_number(raw)):
         _parse_slowly(raw)
     return parsed
 
@@ -78,7 +79,8 @@ def bad_reply() -> RequestError:
 
 def hides_a_key(raw: bytes, body: object) -> bool:
     """Say whether a key occurs twice in one object of `raw`: another parser could read what was not judged."""
-    if not _may_hide_a_key(raw, body):
+    again = orjson.dumps(body)
+    if again == raw or not _may_hide_a_key(raw, again):  # the same bytes: nothing was dropped
         return False
     try:
         json.loads(raw, object_pairs_hook=_refuse_duplicates)
@@ -87,8 +89,8 @@ def hides_a_key(raw: bytes, body: object) -> bool:
     return False
 
 
-def _may_hide_a_key(raw: bytes, body: object) -> bool:
-    """Say whether a duplicate key is possible.
+def _may_hide_a_key(raw: bytes, again: bytes) -> bool:
+    """Say whether a duplicate key is possible in bytes that read as `again` does.
 
     A dropped member takes its colon along, and nothing else changes the number of colons between the bytes
     and their re-serialised form, unless a colon was written as an escape. So equal counts prove that no
@@ -96,7 +98,7 @@ def _may_hide_a_key(raw: bytes, body: object) -> bool:
     """
     if b"\\" in raw and _ESCAPED_COLON in raw:  # the search for one byte costs nothing, and most bodies have none
         return True
-    return raw.count(b":") != orjson.dumps(body).count(b":")
+    return raw.count(b":") != again.count(b":")
 
 
 def _has_long_number(raw: bytes) -> bool:

@@ -29,7 +29,7 @@ def finish_reasons(reply: Mapping[str, Any]) -> dict[int, str | None]:
         index = index_of(choice, position)
         if is_index(index):
             found[index] = (as_object(choice) or {}).get("finish_reason")
-    return dict(sorted(found.items()))
+    return found if len(found) < 2 else dict(sorted(found.items()))
 
 
 def blocked_message(notice: Notice) -> dict[str, Any]:
