@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from evals.attempts import as_object
-from evals.client import objects
+from evals.client import number, objects
 from evals.datasets.load import FileFacts, hash_file
 from evals.datasets.lock import LockEntry
 from evals.datasets.nessie import load_nessie_rows
@@ -260,5 +260,8 @@ def _cells(score: JsonObject) -> tuple[str, ...]:
 
 def _text(rate: Json) -> str:
     body = as_object(rate)
-    estimate = body.get("estimate")
-    return "n/a" if not isinstance(estimate, int | float) else f"{estimate:.3f} ({body['k']}/{body['n']})"
+    estimate, lo, hi = [number(body.get(name)) for name in ("estimate", "lo", "hi")]
+    if estimate is None:
+        return "n/a"
+    span = "" if lo is None or hi is None else f" [{lo:.3f}, {hi:.3f}]"
+    return f"{estimate:.3f}{span} {body['k']}/{body['n']}"

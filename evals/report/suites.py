@@ -20,7 +20,7 @@ from evals.report.html import About, frame
 from evals.report.parts import data_table, figure_blocks, preformatted
 from evals.report.plots import Estimate, Point, draw_forest, draw_plane
 from evals.report.svg import Figure
-from evals.report.table import rate_text
+from evals.report.table import rate_text, words_of
 from evals.statistics.jsonable import to_json
 
 _BELLS_O = "bells-o-"
@@ -232,7 +232,7 @@ def _coherence(coherence: JsonObject) -> str:
 def _nessie(summary: JsonObject, nessie: JsonObject, manifest: Manifest) -> str:
     header = ("target", "rule", "arm", "suite", "helpful", "harmful", "SH")
     suite = as_object(manifest.options.get("suite"))
-    condition = ", ".join([f"{name} {value}" for name, value in suite.items() if value])
+    condition = _condition(suite)
     figures: list[Figure] = []
     effects: list[tuple[str, ...]] = []
     for target, rules in nessie.items():
@@ -251,7 +251,7 @@ def _nessie(summary: JsonObject, nessie: JsonObject, manifest: Manifest) -> str:
     published = [(name, said) for name, said in nessie_rows()]
     parts = [
         f'<p class="warn">{escape(_comparable(summary))}</p>',
-        f'<p class="note">Condition: {escape(condition or "plain")}</p>',
+        f'<p class="note">Condition: {escape(condition)}</p>',
         figure_blocks(figures),
         data_table(header, list(our_nessie_rows(summary)), "Helpful, harmful and SH by suite"),
     ]
@@ -263,8 +263,18 @@ def _nessie(summary: JsonObject, nessie: JsonObject, manifest: Manifest) -> str:
 
 def _comparable(summary: JsonObject) -> str:
     if is_official(summary):
-        return f"Of {OFFICIAL_ROWS}."
+        return f"{OFFICIAL_ROWS[0].upper()}{OFFICIAL_ROWS[1:]}."
     return "The cases are in our own wording: nothing here is comparable with published values."
+
+
+def _condition(suite: JsonObject) -> str:
+    """Return what was run of the suite in words: a file by its name, and nothing that is as usual."""
+    said = [str(suite.get("condition") or "plain")]
+    for name in ("suite", "rows", "limit", "seed", "runs"):
+        value = str(suite.get(name) or "")
+        if value and (name, value) not in (("seed", "0"), ("runs", "1")):
+            said.append(f"{name} {value.rpartition('/')[2]}")
+    return ", ".join([*said, "earlier turns in the system text"] if suite.get("flatten") == "yes" else said)
 
 
 def _effects(target: str, rule: str, effect: JsonObject) -> list[tuple[str, ...]]:
@@ -276,7 +286,7 @@ def _effects(target: str, rule: str, effect: JsonObject) -> list[tuple[str, ...]
         elif "b" in body:
             found.append((target, rule, name, _paired(body)))
         elif isinstance(value, list):
-            found.append((target, rule, name, ", ".join(map(str, value)) or "none"))
+            found.append((target, rule, words_of(name), ", ".join(map(str, value)) or "none"))
     return found
 
 

@@ -47,7 +47,8 @@ def test_rows_of_an_official_file_are_run_and_said_to_be_so(
     assert "own wording" not in printed
     run = tmp_path / "n"
     page = (run / "report" / "nessie.html").read_text("utf-8")
-    assert "Of official rows" in page
+    assert "Official rows: comparable" in page
+    assert "Condition: plain, rows official.jsonl<" in page
     assert "nothing here is comparable" not in page
     manifest = json.loads((run / "manifest.json").read_text())
     assert manifest["lock"]["nessie"]["licence"] == "the user's file"

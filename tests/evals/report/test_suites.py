@@ -84,7 +84,7 @@ def test_the_nessie_page_says_that_nothing_is_comparable(run: Run) -> None:  # N
     summary: JsonObject = {**run.summary, "results": {**found, "nessie": {"m": {"strict": both, "lenient": both}}}}
     page = suite_pages(summary, About("mine", manifest))["nessie"]
     assert "nothing here is comparable with published values" in page
-    assert "condition no-reasoning" in page
+    assert "Condition: no-reasoning" in page
     assert "row-1" in page
     assert "fails only without 1, only with 0, n 2, exact p 1.0000" in page
     assert "Gemini 2.5 Pro" in page
