@@ -35,6 +35,7 @@ from evals.commands import (
     watch,
 )
 from evals.commands.output import Output
+from evals.commands.paint import wants_colour
 from evals.exits import Exit
 from supervisors.errors import ConfigError, DatasetError, GuardrailError
 
@@ -95,7 +96,8 @@ def _run(argv: Sequence[str] | None) -> int:
     environ = dict(os.environ)  # noqa: TID251 - the one reader of the harness
     parser = build_parser()
     args = parser.parse_args(given)
-    out = Output(as_json=bool(args.json), quiet=bool(args.quiet), environ=environ)
+    colour = wants_colour(environ, terminal=sys.stdout.isatty(), refused=bool(args.no_color))
+    out = Output(as_json=bool(args.json), quiet=bool(args.quiet), environ=environ, colour=colour)
     logging.basicConfig(level=logging.INFO if args.verbose else logging.ERROR, stream=sys.stderr)
     try:
         if args.config is not None:

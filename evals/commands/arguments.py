@@ -24,6 +24,7 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="results as JSON on stdout")
     parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
     parser.add_argument("--verbose", action="store_true", help="more on stderr, such as the log of the proxy")
+    parser.add_argument("--no-color", action="store_true", help="no colour on a terminal (so does $NO_COLOR)")
     parser.add_argument("--config", type=Path, help="YAML file with defaults for the options of this verb")
     parser.add_argument("--runs-dir", type=Path, help="folder of runs (default: $EVALS_RUNS_DIR or runs)")
     parser.add_argument("--data-dir", type=Path, help="folder of data sets (default: $GUARDRAIL_DATA or data)")

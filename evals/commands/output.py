@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from shutil import get_terminal_size
 from typing import Protocol
 
+from evals.commands.paint import paint
 from evals.statistics.jsonable import Json
 
 
@@ -29,26 +31,26 @@ class Output:
         as_json: results are JSON, one value a line.
         quiet: only errors on stderr.
         environ: environment variables, read once by the command.
+        colour: results are painted.
     """
 
     as_json: bool
     quiet: bool
     environ: Mapping[str, str]
+    colour: bool = False
 
     def result(self, value: Json, lines: Iterable[str]) -> None:
         """Write a result: the value with ``--json``, else its lines."""
         self._clear()
         if self.as_json:
-            sys.stdout.write(json.dumps(value, ensure_ascii=True, allow_nan=False) + "\n")
+            _write(json.dumps(value, ensure_ascii=True, allow_nan=False) + "\n")
         else:
-            sys.stdout.write("".join([f"{line}\n" for line in lines]))
-        sys.stdout.flush()
+            _write("".join([f"{paint(line) if self.colour else line}\n" for line in lines]))
 
     def event(self, value: Json) -> None:
         """Write an event of a long verb, with ``--json`` only."""
         if self.as_json:
-            sys.stdout.write(json.dumps(value, ensure_ascii=True, allow_nan=False) + "\n")
-            sys.stdout.flush()
+            _write(json.dumps(value, ensure_ascii=True, allow_nan=False) + "\n")
 
     def note(self, text: str) -> None:
         """Say something beside the result."""
@@ -80,3 +82,14 @@ class Output:
         self._clear()
         sys.stderr.write(f"evals: {text}\n")
         sys.stderr.flush()
+
+
+def _write(text: str) -> None:
+    """Write to stdout; when its reader has left, as `head` does, the rest goes nowhere and the verb goes on."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
