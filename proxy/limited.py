@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from types import TracebackType
@@ -14,6 +15,7 @@ from proxy.upstream_errors import UpstreamStatusError, circuit_open
 from supervisors.chat.breaker import Breaker, BreakerState
 from supervisors.errors import UpstreamError
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _DOWN = frozenset({502, 503, 504})
@@ -27,10 +29,14 @@ class Fuse:
     Args:
         breaker: opens after failures in a row; None never does.
         refused: it did not take our credentials at the last call.
+        name: in the log.
+        told: that it is not called for a while has been logged.
     """
 
     breaker: Breaker | None = None
     refused: bool = False
+    name: str = ""
+    told: bool = False
 
     @property
     def failing(self) -> bool:
@@ -55,7 +61,7 @@ class Fuse:
         """Note an answer."""
         self.refused = False
         if self.breaker is not None:
-            self.breaker.succeeded()
+            self._close(self.breaker)
 
     def fail(self, error: UpstreamError) -> None:
         """Note a failure, which may be none of the server's."""
@@ -65,8 +71,18 @@ class Fuse:
             return
         if error.kind in ("connect", "timeout") or (answered and error.status in _DOWN):
             self.breaker.failed()
+            if not self.told and self.state is not BreakerState.CLOSED:
+                self.told = True
+                extra = {"dependency": self.name, "cause": error.kind, "pause_s": round(self.breaker.wait_s)}
+                log.warning("dependency fails and is not called for a while", extra=extra)
         else:
-            self.breaker.succeeded()
+            self._close(self.breaker)
+
+    def _close(self, breaker: Breaker) -> None:
+        breaker.succeeded()
+        if self.told:
+            self.told = False
+            log.warning("dependency answers again", extra={"dependency": self.name})
 
     def abandon(self) -> None:
         """Note that a call was cancelled."""

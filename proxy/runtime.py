@@ -215,7 +215,8 @@ def limit_server(upstream: Upstream, config: Config, name: str) -> LimitedServer
     failures = settings.breaker_failures
     breaker = Breaker(asyncio.get_running_loop().time, failures, settings.breaker_open_s) if failures else None
     number = settings.max_concurrency
-    return LimitedServer(upstream, Fuse(breaker), Places(number, config.limits.max_queue) if number else None)
+    fuse = Fuse(breaker, name=f"upstream {name}")
+    return LimitedServer(upstream, fuse, Places(number, config.limits.max_queue) if number else None)
 
 
 def limit_models(config: Config, servers: Mapping[str, LimitedServer]) -> Mapping[str, Limited]:

@@ -241,3 +241,29 @@ async def test_usage_of_streams_is_for_those_who_asked(tmp_path: Path, judged: b
             assert (await proxy.records())[0]["usage"]["prompt_tokens"] == 7
             metrics = (await proxy.client.get("/metrics")).text
             assert 'guardrail_tokens_total{direction="input",supervisor="upstream"} 7.0' in metrics
+
+
+async def test_an_unknown_route_is_told_the_known_ones(tmp_path: Path) -> None:
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        reply = await proxy.client.post("/v1/chat/completion", json=chat_body())
+        error = reply.json()["error"]
+        assert (reply.status_code, error["code"]) == (404, "unknown_route")
+        named = error["message"].removeprefix("There is no such route; served are ").removesuffix(".").split(", ")
+        assert {ROUTE, "/v1/completions", "/v1/responses", "/v1/messages", "/v1/embeddings"} <= set(named)
+        for route in named:  # whatever is named is served
+            known = await proxy.client.post(route, json={})
+            assert known.status_code in (400, 405), route
+
+
+async def test_a_record_is_readable_within_a_second_of_the_reply(tmp_path: Path) -> None:  # W-37
+    waits: list[float] = []
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        for _ in range(5):  # 0.06 s is usual; a busy machine may need longer now and then
+            reply = await proxy.chat()
+            begun = asyncio.get_running_loop().time()
+            async with asyncio.timeout(PATIENCE_S):
+                where = f"/v1/decisions/{reply.headers['x-guardrail-id']}"
+                while (await proxy.client.get(where)).status_code != 200:  # noqa: ASYNC110 - polls as a client would
+                    await asyncio.sleep(0.005)
+            waits.append(asyncio.get_running_loop().time() - begun)
+    assert min(waits) < 1.0, waits

@@ -64,7 +64,7 @@ class Clock:
 
 
 def limited(model: FakeModel, clock: Clock, places: Places | None = None) -> Limited:
-    return Limited(model, Fuse(Breaker(clock, failures=2, open_s=60.0)), places)
+    return Limited(model, Fuse(Breaker(clock, failures=2, open_s=60.0), name="upstream main"), places)
 
 
 async def call(model: Limited, *, stream: bool) -> None:
@@ -96,6 +96,24 @@ async def test_a_server_that_is_down_is_not_called_until_the_pause_is_over(
     clock.now = 60.0
     await call(model, stream=stream)
     assert (fake.calls, model.fuse.state) == (3, BreakerState.CLOSED)
+
+
+async def test_a_breaker_is_logged_once_when_it_opens_and_once_when_it_closes(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    model = limited(FakeModel([connect_error()] * 4), clock)
+    for now in (0.0, 0.0, 60.0, 120.0):  # two failures, and two probes that fail as well
+        clock.now = now
+        with pytest.raises(UpstreamError):
+            await call(model, stream=False)
+    clock.now = 180.0
+    await call(model, stream=False)
+    await call(model, stream=False)
+    shown = [(line.getMessage(), vars(line)["dependency"]) for line in caplog.records]
+    assert shown == [
+        ("dependency fails and is not called for a while", "upstream main"),
+        ("dependency answers again", "upstream main"),
+    ]
+    assert (vars(caplog.records[0])["cause"], vars(caplog.records[0])["pause_s"]) == ("connect", 60)
 
 
 @pytest.mark.parametrize("error", [status_error(400), status_error(429), status_error(500), protocol_error("x")])

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from proxy.cli import main
+from tests.timing import PATIENCE_S
 
 TREE = {
     "upstreams": {"main": {"base_url": "https://api.example/v1", "api_key": {"env": "NOBODY_HAS_THIS"}}},
@@ -55,6 +59,13 @@ def test_json_has_every_cell(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_a_wrong_config_is_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["matrix", write(tmp_path, {"nope": 1})]) == 2
     assert "unknown setting" in capsys.readouterr().err
+
+
+def test_a_matrix_that_did_not_come_to_its_end_is_3() -> None:  # its journal may not grow
+    command = f"ulimit -f 120; exec {shlex.quote(sys.executable)} -m proxy.cli matrix --route /v1/embeddings"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "the matrix failed: StoreError: OperationalError: disk I/O error" in done.stderr.splitlines()
 
 
 def test_rates_and_limits_of_callers_do_not_stop_the_matrix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

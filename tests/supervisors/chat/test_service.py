@@ -318,6 +318,22 @@ async def test_a_probe_after_the_pause_closes_the_breaker(desk: Desk) -> None:
     assert desk.service.breaker_states == {"judge": BreakerState.CLOSED}
 
 
+async def test_a_breaker_is_logged_once_when_it_opens_and_once_when_it_closes(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk.use(ChatSettings(retries=0, breaker_failures=2, breaker_open_s=0.0))
+    desk.up.script(*[refuse(502)] * 3)
+    for _ in range(3):  # two failures, and a probe that fails as well
+        await fails(desk)
+    await desk.ask()
+    await desk.ask()
+    shown = [(line.getMessage(), vars(line)["dependency"]) for line in caplog.records]
+    assert shown == [
+        ("dependency fails and is not called for a while", "judge"),
+        ("dependency answers again", "judge"),
+    ]
+
+
 async def test_a_cancelled_call_closes_its_connection_and_says_nothing_about_the_backend(desk: Desk) -> None:  # G-49
     desk.use(ChatSettings(breaker_failures=1))
     desk.up.script(Answer(hold_at=-1))
