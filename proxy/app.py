@@ -143,7 +143,7 @@ class App:
         request_id = read_request_id(headers, made)
         send = _name_id(send, adapter, request_id)
         direct = take_direct(scope)
-        out = AsgiResponder(receive, send, None if direct is None or adapter.route in _ID_NAMES else direct.reply)
+        out = AsgiResponder(receive, send, None if adapter.route in _ID_NAMES else direct)
         finished = False
         try:
             runtime = self.gateway.enter()

@@ -6,7 +6,7 @@ import asyncio
 import re
 import zlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from proxy.headers import Header
 from proxy.ports import ClientGone
@@ -16,7 +16,27 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-Reply = Callable[[int, Sequence[Header], bytes], Awaitable[None]]
+
+
+class Way(Protocol):
+    """An answer without messages of ASGI; see `proxy.edge.Direct`."""
+
+    async def reply(self, status: int, headers: Sequence[Header], body: bytes) -> None:
+        """Send a whole answer."""
+        ...
+
+    async def start(self, status: int, headers: Sequence[Header]) -> None:
+        """Send the head of a stream."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Send a piece of it."""
+        ...
+
+    async def end(self) -> None:
+        """End it."""
+        ...
+
 
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,128}\Z")
 
@@ -180,37 +200,50 @@ class AsgiResponder:
     Args:
         receive: after the body it delivers nothing but the disconnect.
         send: sends messages.
-        at_once: sends a whole answer without messages, where the server can.
+        way: the way past them, where the server has one.
     """
 
-    __slots__ = ("_at_once", "_receive", "_send", "status")
+    __slots__ = ("_receive", "_send", "_way", "status")
 
-    def __init__(self, receive: Receive, send: Send, at_once: Reply | None = None) -> None:
+    def __init__(self, receive: Receive, send: Send, way: Way | None = None) -> None:
         self._receive = receive
         self._send = send
-        self._at_once = at_once
+        self._way = way
         self.status = 0
 
     async def reply(self, status: int, headers: Sequence[Header], body: bytes) -> None:
         """Send a whole answer."""
         self.status = status
-        if self._at_once is not None and not is_event_stream(headers):
-            await self._at_once(status, headers, body)
-            return
-        await send_whole(self._send, status, headers, body)
+        if self._way is None:
+            await send_whole(self._send, status, headers, body)
+        elif is_event_stream(headers):  # it gets no length (W-03)
+            await self._way.start(status, headers)
+            await self._way.write(body)
+            await self._way.end()
+        else:
+            await self._way.reply(status, headers, body)
 
     async def start(self, status: int, headers: Sequence[Header]) -> None:
         """Send status and headers of a stream."""
         self.status = status
-        await self._send({"type": "http.response.start", "status": status, "headers": list(headers)})
+        if self._way is None:
+            await self._send({"type": "http.response.start", "status": status, "headers": list(headers)})
+        else:
+            await self._way.start(status, headers)
 
     async def write(self, data: bytes) -> None:
         """Send bytes of a stream."""
-        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+        if self._way is None:
+            await self._send({"type": "http.response.body", "body": data, "more_body": True})
+        else:
+            await self._way.write(data)
 
     async def end(self) -> None:
         """End a stream cleanly."""
-        await self._send({"type": "http.response.body", "body": b""})
+        if self._way is None:
+            await self._send({"type": "http.response.body", "body": b""})
+        else:
+            await self._way.end()
 
     async def watch(self) -> None:
         """Wait until the caller leaves, then raise `ClientGone`."""

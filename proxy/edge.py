@@ -153,7 +153,7 @@ DIRECT: Final = "guardrail.direct"
 
 
 class Direct:
-    """One request and its answer without messages: a body that has arrived, and an answer in one write.
+    """One request and its answer without messages: a body that has arrived, and an answer, in one write or many.
 
     Only for requests whose method has a body in its answer. Where it is not used, ASGI's messages work as ever.
 
@@ -184,28 +184,60 @@ class Direct:
         Raises:
             RuntimeError: an answer has begun, or a header would split it.
         """
+        if await self._may_send():
+            head = self._begin(status, headers, b"content-length: %d" % len(body))
+            self._transport.write_whole(head + body)
+            self._complete()
+
+    async def start(self, status: int, headers: Sequence[Header]) -> None:
+        """Send the head of an answer whose length is not known; it leaves with what follows in this turn of the loop.
+
+        Raises:
+            RuntimeError: as for `reply`.
+        """
+        if await self._may_send():
+            self._transport.write(self._begin(status, headers, b"transfer-encoding: chunked"))
+
+    async def write(self, data: bytes) -> None:
+        """Send a piece of an answer that was started."""
+        if data and await self._may_send():
+            self._transport.write_whole(b"%x\r\n%b\r\n" % (len(data), data))
+
+    async def end(self) -> None:
+        """Complete an answer that was started."""
+        if await self._may_send():
+            self._transport.write_whole(b"0\r\n\r\n")
+            self._complete()
+
+    async def _may_send(self) -> bool:
+        """Wait for a slow caller; say whether there is still one."""
         cycle = self._cycle
         if cycle.flow.write_paused and not cycle.disconnected:
             await cycle.flow.drain()
-        if cycle.disconnected:
-            return
+        return not cycle.disconnected
+
+    def _begin(self, status: int, headers: Sequence[Header], length: bytes) -> bytes:
+        cycle = self._cycle
         if cycle.response_started:
             msg = "an answer has begun already"
             raise RuntimeError(msg)
-        head = self._head(status, headers, len(body))
+        head = self._head(status, headers, length)
         cycle.response_started = True
         cycle.waiting_for_100_continue = False
-        self._transport.write_whole(head + body)
+        return head
+
+    def _complete(self) -> None:
+        cycle = self._cycle
         cycle.response_complete = True
         cycle.message_event.set()
         if not cycle.keep_alive:
             cycle.transport.close()
         cycle.on_response()
 
-    def _head(self, status: int, headers: Sequence[Header], length: int) -> bytes:
+    def _head(self, status: int, headers: Sequence[Header], length: bytes) -> bytes:
         cycle = self._cycle
         lines = [b": ".join(pair) for pair in (*cycle.default_headers, *headers)]
-        lines.append(b"content-length: %d" % length)
+        lines.append(length)
         if not cycle.keep_alive:
             lines.append(b"connection: close")
         head = b"%b%b\r\n\r\n" % (STATUS_LINE[status], b"\r\n".join(lines))

@@ -204,6 +204,44 @@ async def test_nothing_is_sent_twice_or_to_a_caller_that_left() -> None:
     assert gone.wire.written == []
 
 
+async def test_a_stream_leaves_in_chunks_its_head_with_the_first() -> None:  # PF-07
+    served = Served()
+    await served.direct.start(200, [(b"content-type", b"text/event-stream")])
+    await served.direct.write(b"data: 1\n\n")
+    await served.direct.write(b"")
+    await served.direct.write(b"data: [DONE]\n\n")
+    assert not served.cycle.response_complete
+    await served.direct.end()
+    head = b"HTTP/1.1 200 OK\r\ndate: today\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+    assert served.wire.written == [head + b"9\r\ndata: 1\n\n\r\n", b"e\r\ndata: [DONE]\n\n\r\n", b"0\r\n\r\n"]
+    assert served.responses == 1
+    assert served.cycle.response_complete
+
+
+async def test_a_stream_to_a_caller_that_left_sends_nothing_more() -> None:
+    served = Served()
+    await served.direct.start(200, [])
+    await asyncio.sleep(0)
+    before = list(served.wire.written)
+    served.cycle.disconnected = True
+    await served.direct.write(b"data: 1\n\n")
+    await served.direct.end()
+    assert served.wire.written == before
+    assert served.responses == 0
+
+
+async def test_a_slow_caller_is_waited_for() -> None:
+    served = Served()
+    await served.direct.start(200, [])
+    served.cycle.flow.pause_writing()
+    writing = asyncio.ensure_future(served.direct.write(b"data: 1\n\n"))
+    await asyncio.sleep(0)
+    assert not writing.done()
+    served.cycle.flow.resume_writing()
+    await writing
+    assert served.wire.written[-1].endswith(b"data: 1\n\n\r\n")
+
+
 async def test_a_body_is_taken_only_once_it_is_whole() -> None:
     served = Served()
     served.cycle.body += b"violet "
