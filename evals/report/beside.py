@@ -12,10 +12,11 @@ from evals.folder import RunFolder, write_file
 from evals.journal import JsonObject
 from evals.manifest import read_manifest
 from evals.published.readers import HELM_SCORE, read_published
+from evals.published.saturation import saturation_of
 from evals.published.shipped import shipped
 from evals.published.values import Published, dump, of_dataset, parse
 from evals.report.parts import data_table
-from evals.report.table import rate_text
+from evals.report.table import rate_text, without_empty
 from supervisors.errors import ConfigError
 
 _FEW = 12
@@ -79,12 +80,15 @@ def _summary(section: JsonObject, found: Sequence[Published]) -> str:
     ours = {row[1]: row[2] for row in _ours(section) if row[0] == _POLICY}
     rows: list[tuple[str, ...]] = []
     for source, metric in dict.fromkeys([(one.source, one.metric) for one in found]):
-        values = sorted([one.value for one in found if (one.source, one.metric) == (source, metric)])
+        same = [one for one in found if (one.source, one.metric) == (source, metric)]
+        values, used_up = sorted([one.value for one in same]), saturation_of(same)
         middle = values[len(values) // 2]
         span = f"{values[0]:.3f} – {values[-1]:.3f}, median {middle:.3f}"
-        rows.append((source, metric, str(len(values)), span, ours.get(metric, "not measured here")))
-    header = ("source", "metric", "systems", "published, lowest – highest", "policy, here")
-    return data_table(header, rows, f"{section['dataset']}: where the published systems lie")
+        rows.append((source, metric, str(len(values)), span, "–" if used_up is None else str(used_up),
+                     ours.get(metric, "not measured here")))  # fmt: skip
+    header = ("source", "metric", "systems", "published, lowest – highest", "saturation", "here")
+    said = "where the published systems lie; at saturation 1 the best five cannot be told apart"
+    return data_table(*without_empty(header, rows), f"{section['dataset']}: {said}")
 
 
 _POLICY = "policy, here"

@@ -25,9 +25,15 @@ def test_published_numbers_stand_beside_ours_of_the_same_kind(run: Run) -> None:
     page = beside_part(run.section, [GUARD, ALARMS])
     assert "their guard" in page
     assert "words@input, here" in page
-    assert page.count("policy, here") == 3  # two metrics, and a heading
+    assert page.count("policy, here") == 2  # two metrics
+    assert "cannot be told apart" in page
     assert "<td>f1</td>" not in page  # nobody published one
     assert "Hold numbers of one source and cohort against each other" in page
+
+
+def test_a_published_cohort_says_whether_its_best_can_still_be_told_apart(run: Run) -> None:
+    same = [Published("smoke", "Smoke", f"g{n}", "recall", 1.0, "a source", "their way", 400) for n in range(6)]
+    assert "<td>1.00 (very high)</td>" in beside_part(run.section, same)
 
 
 def test_a_set_nobody_published_on_has_no_table(run: Run) -> None:
