@@ -61,6 +61,10 @@ TESTS: Mapping[str, str] = {
     "policies.*.output.stream.on_buffer_exceeded": f"{E2E}test_the_buffer_of_a_held_stream",
     "policies.*.output.stream.heartbeat_s": f"{E2E}test_heartbeats_while_text_is_held",
     "policies.*.output.stream.on_unstreamable": f"{E2E}test_a_supervisor_of_whole_texts_holds_the_stream",
+    "policies.*.input.on_opaque": f"{RESPONSES}test_sealed_input_passes_unless_the_policy_blocks_it",
+    "policies.*.output.on_opaque": (
+        "tests/e2e/test_messages.py::test_redacted_thinking_passes_unless_the_policy_blocks_what_nobody_can_read"
+    ),
     "policies.*.output.on_signed": "tests/e2e/test_messages.py::test_on_signed_block_blocks_the_reply",
     "policies.*.input.on_unseen_history": f"{RESPONSES}test_unseen_history_is_recorded_and_can_be_blocked",
     "policies.*.output.on_unseen_history": f"{RESPONSES}test_the_journal_holds_with_and_without_unseen_history",
@@ -98,6 +102,10 @@ TESTS: Mapping[str, str] = {
     "upstreams.*.headers": f"{E2E}test_models_name_the_upstream_and_the_name_there",
     "upstreams.*.idle_timeout_s": f"{E2E}test_an_upstream_that_falls_silent",
     "upstreams.*.timeout_s": f"{E2E}test_an_upstream_that_is_too_slow",
+    "upstreams.*.max_connections": f"{E2E}test_connections_to_an_upstream_are_bounded",
+    "upstreams.*.proxy": f"{E2E}test_an_upstream_behind_a_proxy",
+    "upstreams.*.retries": f"{E2E}test_an_upstream_is_tried_again",
+    "upstreams.*.vendor": "tests/e2e/test_messages.py::test_an_allowed_message_is_the_upstreams_bytes",
     "upstreams.*.use": "tests/proxy/test_config.py::test_a_wrong_setting_is_named_by_its_path",
     **{
         f"policies.*.{stage}.{name}": f"{E2E}{test}"
@@ -122,13 +130,7 @@ TESTS: Mapping[str, str] = {
 }
 BELOW: Mapping[str, str] = {
     "journal.max_backlog": "tests/proxy/store/test_writer.py",
-    "policies.*.input.on_opaque": "tests/proxy/test_plan.py",
-    "policies.*.output.on_opaque": "tests/proxy/test_plan.py",
     "upstreams.*.connect_timeout_s": "tests/supervisors/transport/test_client.py",
-    "upstreams.*.max_connections": "tests/supervisors/transport/test_client.py",
-    "upstreams.*.proxy": "tests/supervisors/transport/test_client.py",
-    "upstreams.*.retries": "tests/proxy/test_upstream.py",
-    "upstreams.*.vendor": "tests/proxy/test_upstream.py",
 }
 """Settings whose effect is tested on the part they are handed to, not yet from the file to the wire."""
 LOCAL = {f"upstreams.*.{name}" for name in ("model", "path", "n_ctx", "slots", "threads")}

@@ -239,3 +239,18 @@ async def test_every_kind_of_output_is_judged(tmp_path: Path) -> None:  # M-06, 
             reply = await ask(proxy)
             assert (item["type"], reply.json()["status"]) == (item["type"], "incomplete")
             assert CANARY not in reply.text
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+async def test_sealed_input_passes_unless_the_policy_blocks_it(tmp_path: Path, blocked: bool) -> None:  # G-05
+    sealed: dict[str, Any] = {
+        "type": "reasoning",
+        "id": "rs_1",
+        "summary": [],
+        "encrypted_content": "grcO7n8aUDm+8H7CNH8GbtCPXcdR",
+    }
+    rules = policy({"forced": ["words"], "on_opaque": "block" if blocked else "pass"})
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, policies=rules)) as proxy:
+        up.script(Answer(json=response(message("fine"))))
+        reply = await ask(proxy, [sealed, {"role": "user", "content": "hello"}])
+        assert (reply.status_code, len(up.received)) == ((400, 0) if blocked else (200, 1))

@@ -155,6 +155,43 @@ async def test_what_an_upstream_is_sent(tmp_path: Path) -> None:  # W-17
             assert (received.header("x-trace"), received.header("openai-beta")) == ("t", None)
 
 
+async def test_an_upstream_is_tried_again(tmp_path: Path) -> None:
+    waited: list[float] = []
+    for retries in (0, 4):
+        config = tree("http://127.0.0.1:9/v1", tmp_path)
+        config["upstreams"]["main"] |= {"retries": retries}
+        async with serving(parse(config)) as proxy:
+            assert (await proxy.chat()).status_code == 502
+            waited.append((await proxy.records())[0]["upstream_call"]["seconds"])
+    assert waited[0] < waited[1] >= 0.75  # what the pauses before four further attempts are at least
+
+
+async def test_an_upstream_behind_a_proxy(tmp_path: Path) -> None:
+    async with FakeUpstream() as up:
+        config = tree("http://far.test:81/v1", tmp_path)
+        (tmp_path / "proxy").write_text(up.origin)
+        config["upstreams"]["main"] |= {"proxy": {"file": str(tmp_path / "proxy")}}
+        async with serving(parse(config)) as proxy:
+            await proxy.chat()
+        assert up.received[0].path == f"http://far.test:81{ROUTE}"
+
+
+async def test_connections_to_an_upstream_are_bounded(tmp_path: Path) -> None:
+    async with FakeUpstream() as up:
+        config = tree(up.url, tmp_path)
+        config["upstreams"]["main"] |= {"max_connections": 1}
+        async with serving(parse(config)) as proxy:
+            up.script(Answer(hold_at=-1))
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(proxy.chat()) for _ in range(2)]
+                await up.wait_received()
+                await asyncio.sleep(0.2)
+                assert len(up.received) == 1
+                up.release()
+            assert [task.result().status_code for task in tasks] == [200, 200]
+            assert (up.connections, len(up.received)) == (1, 2)
+
+
 async def test_an_upstream_that_is_too_slow(tmp_path: Path) -> None:
     async with FakeUpstream() as up:
         config = tree(up.url, tmp_path)

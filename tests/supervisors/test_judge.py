@@ -180,6 +180,15 @@ async def test_no_repair_without_time_or_wish() -> None:
         assert len(fake.calls) == 1
 
 
+@pytest.mark.parametrize(("chars", "shown"), [(24_000, True), (0, False)])
+async def test_what_is_shown_beside_has_a_budget(chars: int, shown: bool) -> None:
+    sample = exchange("an old lamp", "a reply", "the newest words")
+    subject = judge(context_chars=chars, turns="last_user")
+    _, fake = await run(subject, sample, says())
+    text = str(fake.calls[0][1].messages)
+    assert ("an old lamp" in text, "the newest words" in text) == (shown, True)
+
+
 async def test_the_request_says_what_the_options_say() -> None:
     subject = judge(url="http://judge.test/v1", api_key=Secret("env:KEY", "k"), vendor="other", categories={"c": "d"})
     _, fake = await run(subject, exchange("x"), says())

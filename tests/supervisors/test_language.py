@@ -51,6 +51,12 @@ async def test_what_cannot_be_placed_is_unknown_unless_declared_safe(text: str) 
     assert (await judge(text, unsure="safe")).label is Label.SAFE
 
 
+async def test_fewer_letters_may_be_enough_to_tell() -> None:
+    text = "Ich backe ein Brot."
+    assert (await judge(text, min_letters=100)).cause is Cause.ABSTAINED
+    assert (await judge(text, min_letters=5)).label is Label.UNSAFE
+
+
 async def test_numbers_are_in_no_language() -> None:
     assert (await judge("3.14159, 42, 17:30")).detail == "no_letters"
 

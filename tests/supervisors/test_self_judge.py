@@ -30,6 +30,14 @@ async def test_every_fault_is_unknown_with_its_cause(style: str) -> None:
     assert await check_supervisor(self_judge(style)) == []
 
 
+@pytest.mark.parametrize(("chars", "shown"), [(24_000, True), (0, False)])
+async def test_what_is_shown_beside_has_a_budget(chars: int, shown: bool) -> None:
+    sample = exchange("an old lamp", stage="output", reply="the newest words")
+    _, fake = await run(self_judge(context_chars=chars), "0", sample=sample)
+    text = str(fake.calls[0][1].messages)
+    assert ("an old lamp" in text, "the newest words" in text) == (shown, True)
+
+
 READINGS: list[tuple[str, str, Label]] = [
     ("digit", "1", Label.UNSAFE),
     ("digit", " 0\n", Label.SAFE),

@@ -25,6 +25,12 @@ def label(verdict: Verdict) -> str:
     return str(verdict.label) if verdict.cause is None else f"{verdict.label}/{verdict.cause}"
 
 
+async def test_the_plugin_of_trustgate_whose_word_counts_can_be_named() -> None:
+    rows = [{"plugin_name": name, "data": {"blocked": name == "toxicity"}} for name in ("toxicity", "other")]
+    found = [label(await judge("trustgate", {"metadata": rows}, plugin=name)) for name in ("toxicity", "other", "none")]
+    assert found == ["unsafe", "safe", UNREADABLE]
+
+
 TRUSTGATE: list[object] = [
     {"metadata": NOTHING},  # 113
     {"metadata": [{"plugin_name": "other", "data": {"blocked": False}}]},
