@@ -22,6 +22,7 @@ from supervisors.encoder import (
     resolve_encoder,
 )
 from supervisors.errors import ChatError, ChatRefused, ConfigError, ReplyError
+from supervisors.foreign import OnLanguage, mind_language
 from supervisors.lock import LockedGuard, check_locked, find_locked, read_lock, side_file
 from supervisors.material import to_turns, write_transcript
 from supervisors.narrowing import Narrowing, Turns
@@ -80,6 +81,8 @@ class Classifier(BaseModel):
         abstain: risks between these two are ``unknown/abstained``.
         threads: processor threads of one call, for ``onnx``; for ``transformers`` of the process.
         device: where ``transformers`` computes: ``cpu``, ``cuda``, ``cuda:0`` …, or ``mps``.
+        on_language: what becomes of text clearly in a language that the card does not list: ``judge`` judges it and
+            says so, ``abstain`` makes it ``unknown/abstained``.
         scopes: scopes judged.
         roles: narrows what of a request is judged.
         kinds: narrows what is judged.
@@ -107,6 +110,7 @@ class Classifier(BaseModel):
     abstain: tuple[float, float] | None = None
     threads: int = Field(default=1, ge=1, le=64)
     device: str = Field(default="cpu", pattern=r"^(cpu|mps|cuda(:\d{1,2})?)$")
+    on_language: OnLanguage = "judge"
     scopes: tuple[Scope, ...] = Field(default=("conversation",), min_length=1)
     roles: frozenset[Role] | None = None
     kinds: frozenset[Kind] | None = None
@@ -206,6 +210,10 @@ class Classifier(BaseModel):
         """Judge every selected text and what its encoded runs say; one unsafe window is enough."""
         if exchange.stage not in self.stages:
             return unknown(Cause.UNSUPPORTED, detail="stage")
+        judge = partial(self._assess, exchange, context)
+        return await mind_language(self.on_language, self.card.languages, exchange, judge)
+
+    async def _assess(self, exchange: Exchange, context: Context) -> Verdict:
         plan = partial(cut_pieces, exchange, self.scopes, Narrowing(self.roles, self.kinds, self.turns), self._cut)
         pieces = await asyncio.to_thread(plan) if exchange.chars > _LOOP_CHARS else plan()
         if len(pieces.found) > self.max_chunks:

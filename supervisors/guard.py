@@ -16,6 +16,7 @@ from supervisors.answers import Choices
 from supervisors.asking import Asker, ask_each
 from supervisors.card import Card, Caution, Grade, Server, read_policy_file, resolve_card
 from supervisors.encoder import list_encoders
+from supervisors.foreign import OnLanguage, mind_language
 from supervisors.material import LOOP_CHARS, Call, Selection, count_chars, has_media, plan_calls
 from supervisors.narrowing import Narrowing, Turns
 from supervisors.parsers.reading import Side
@@ -113,6 +114,8 @@ class ModelGuard(BaseModel):
         turns: narrows what of a request is judged.
         max_chars: most characters in one call, instead of the card's.
         overlap: characters two chunks share, instead of the card's.
+        on_language: what becomes of text clearly in a language that the card does not list: ``judge`` judges it and
+            says so, ``abstain`` makes it ``unknown/abstained``.
         max_chunks: a text that needs more calls is ``unknown/over_limit``; each criterion has this many.
         parallel: most calls at the same time.
         timeout_s: time for all calls together.
@@ -146,6 +149,7 @@ class ModelGuard(BaseModel):
     overlap: int | None = Field(default=None, ge=0)
     max_chunks: int = Field(default=64, ge=1)
     parallel: int = Field(default=4, ge=1, le=64)
+    on_language: OnLanguage = "judge"
     timeout_s: float | None = Field(default=None, gt=0.0)
 
     @model_validator(mode="before")
@@ -276,6 +280,10 @@ class ModelGuard(BaseModel):
         """Judge every selected text under every criterion; one unsafe answer is enough (GP-14)."""
         if exchange.stage not in self.stages:
             return unknown(Cause.UNSUPPORTED, detail="stage")
+        judge = partial(self._assess, exchange, context)
+        return await mind_language(self.on_language, self.card.languages, exchange, judge)
+
+    async def _assess(self, exchange: Exchange, context: Context) -> Verdict:
         side = self.judge or _SIDE_OF[exchange.stage]
         selection = self._select(side)
         chars = count_chars(exchange, selection)

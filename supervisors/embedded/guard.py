@@ -21,6 +21,7 @@ from supervisors.embedded.model import HeadName, Weights, calibrate_score, score
 from supervisors.embedded.shipped import shipped_weights
 from supervisors.embedded.views import has_unreadable, iterate_views, split_sentences
 from supervisors.errors import ConfigError
+from supervisors.foreign import OnLanguage, mind_language
 from supervisors.offload import Offload
 from supervisors.types import Capability, Cause, Context, Exchange, Scope, Stage, Verdict, safe, unknown, unsafe
 from supervisors.variants import Usage
@@ -30,6 +31,7 @@ MAX_EXCHANGE_WINDOWS = 1_024
 LOOP_CHARS = 2_000
 """Up to here an exchange costs about a millisecond and is judged on the loop, above it in a thread."""
 
+_LANGUAGES = ("en",)
 DEFAULT_BUDGETS: Mapping[HeadName, str] = {"harm": "0.05", "injection": "0.01"}
 CATEGORIES: Mapping[HeadName, str] = {"harm": "other", "injection": "jailbreak"}
 
@@ -69,6 +71,8 @@ class EmbeddedGuard(BaseModel):
         prior: expected share of harmful prompts in the traffic; shifts the score, never the label.
         scopes: scopes that are judged, each on its own.
         variants: decoded forms that are judged as further texts.
+        on_language: what becomes of text clearly in another language than English: ``judge`` judges it like any other,
+            ``abstain`` makes it ``unknown/abstained``. Only the second looks, so that the first costs nothing.
         granularity: ``sentence`` judges every sentence too: finds one harmful sentence in a long text, where it is
             diluted otherwise, and raises false alarms with every sentence of a harmless one.
     """
@@ -86,6 +90,7 @@ class EmbeddedGuard(BaseModel):
     scopes: frozenset[Scope] = Field(default=frozenset[Scope]({"conversation"}), min_length=1)
     variants: frozenset[VariantName] = VARIANTS
     granularity: Literal["segment", "sentence"] = "segment"
+    on_language: OnLanguage = "judge"
 
     _weights: Weights = PrivateAttr()
     _limits: dict[HeadName, float] = PrivateAttr()
@@ -148,6 +153,11 @@ class EmbeddedGuard(BaseModel):
 
     async def assess(self, exchange: Exchange, context: Context, /) -> Verdict:
         """Judge every text of the request; the highest logit a head counts."""
+        if self.on_language == "judge":
+            return await self._assess(exchange)
+        return await mind_language("abstain", _LANGUAGES, exchange, partial(self._assess, exchange))
+
+    async def _assess(self, exchange: Exchange) -> Verdict:
         if exchange.stage not in self.stages:
             return unknown(Cause.UNSUPPORTED, detail="prompt_only")
         if exchange.chars <= LOOP_CHARS:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr,
 
 from supervisors.embeddings import Embedder, embed
 from supervisors.errors import ReplyError
+from supervisors.foreign import OnLanguage, mind_language
 from supervisors.in_process.cards import InProcessCard, resolve_in_process
 from supervisors.in_process.code import check_code
 from supervisors.in_process.gliguard import Model, Side, load_gliguard, read_gliguard, tasks_for
@@ -52,6 +53,8 @@ class InProcess(BaseModel):
         api_key: where that server asks for one.
         judge: side that is judged, instead of the one the stage stands for.
         threshold: risk from which a text is unsafe, instead of the card's.
+        on_language: what becomes of text clearly in a language that the card does not list: ``judge`` judges it and
+            says so, ``abstain`` makes it ``unknown/abstained``.
         scopes: scopes judged.
         roles: narrows what of a request is judged.
         kinds: narrows what is judged.
@@ -74,6 +77,7 @@ class InProcess(BaseModel):
     api_key: Secret | None = None
     judge: Literal["prompt", "response"] | None = None
     threshold: float | None = Field(default=None, ge=0.0, le=1.0)
+    on_language: OnLanguage = "judge"
     scopes: tuple[Scope, ...] = Field(default=("conversation",), min_length=1)
     roles: frozenset[Role] | None = None
     kinds: frozenset[Kind] | None = None
@@ -149,6 +153,10 @@ class InProcess(BaseModel):
         """Judge every selected text and what its encoded runs say; one unsafe chunk is enough."""
         if exchange.stage not in self.stages:
             return unknown(Cause.UNSUPPORTED, detail="stage")
+        judge = partial(self._assess, exchange, context)
+        return await mind_language(self.on_language, self.card.languages, exchange, judge)
+
+    async def _assess(self, exchange: Exchange, context: Context) -> Verdict:
         plan = partial(cut_pieces, exchange, self.scopes, Narrowing(self.roles, self.kinds, self.turns), self._cut)
         pieces = await asyncio.to_thread(plan) if exchange.chars > _LOOP_CHARS else plan()
         if len(pieces.found) > self.max_chunks:
