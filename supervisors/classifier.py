@@ -25,10 +25,10 @@ from supervisors.errors import ChatError, ChatRefused, ConfigError, ReplyError
 from supervisors.foreign import OnLanguage, mind_language
 from supervisors.lock import LockedGuard, check_locked, find_locked, read_lock, side_file
 from supervisors.material import to_turns, write_transcript
-from supervisors.narrowing import Narrowing, Turns
+from supervisors.narrowing import Turns
 from supervisors.offsets import Place
 from supervisors.onnx_model import OnnxModel
-from supervisors.pieces import Piece, cut_pieces
+from supervisors.pieces import Piece, find_pieces
 from supervisors.scores import Part, combine_parts
 from supervisors.secret import Secret
 from supervisors.torch_model import TorchModel
@@ -51,7 +51,6 @@ from supervisors.windows import Text
 Route = Literal["onnx", "transformers", "classify", "predict", "hf"]
 _HERE = frozenset({"onnx", "transformers"})
 _PER_CALL = 16
-_LOOP_CHARS = 10_000
 _TOO_LONG = "the server finds the text too long"
 
 
@@ -214,12 +213,9 @@ class Classifier(BaseModel):
         return await mind_language(self.on_language, self.card.languages, exchange, judge)
 
     async def _assess(self, exchange: Exchange, context: Context) -> Verdict:
-        plan = partial(cut_pieces, exchange, self.scopes, Narrowing(self.roles, self.kinds, self.turns), self._cut)
-        pieces = await asyncio.to_thread(plan) if exchange.chars > _LOOP_CHARS else plan()
-        if len(pieces.found) > self.max_chunks:
-            return unknown(Cause.OVER_LIMIT, detail="max_chunks")
-        if not pieces.found:
-            return pieces.gap or unknown(Cause.SKIPPED, detail="no_text")
+        pieces = await find_pieces(exchange, self, self._cut)
+        if isinstance(pieces, Verdict):
+            return pieces
         if self.route in _HERE:
             parts = await asyncio.to_thread(self._judge_here, exchange, pieces.found)
         else:

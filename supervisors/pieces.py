@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
 
-from supervisors.narrowing import Narrowing, select
+from supervisors.narrowing import Narrowing, Turns, select
 from supervisors.offsets import Place
 from supervisors.readings import find_readings
-from supervisors.types import Cause, Exchange, Scope, Segment, Span, Verdict, unknown
+from supervisors.types import Cause, Exchange, Kind, Role, Scope, Segment, Span, Verdict, unknown
 from supervisors.variants import DECODINGS, Layer, Usage, find_variants
 
+_LOOP_CHARS = 10_000
+"""Longer exchanges are cut beside the event loop."""
 Cut = Callable[[str], Iterable[Place]]
 """Where a text is cut; the places together cover every character that matters."""
 
@@ -51,6 +56,47 @@ class Pieces:
 
     found: tuple[Piece, ...]
     gap: Verdict | None = None
+
+
+class PieceOptions(Protocol):
+    """The options of a supervisor that judges pieces."""
+
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        """Return the scopes judged."""
+        ...
+
+    @property
+    def roles(self) -> frozenset[Role] | None:
+        """Return whose texts of a request are judged; None is everybody's."""
+        ...
+
+    @property
+    def kinds(self) -> frozenset[Kind] | None:
+        """Return which kinds are judged; None is all."""
+        ...
+
+    @property
+    def turns(self) -> Turns:
+        """Return which turns of a request are judged."""
+        ...
+
+    @property
+    def max_chunks(self) -> int:
+        """Return how many pieces are judged at most."""
+        ...
+
+
+async def find_pieces(exchange: Exchange, options: PieceOptions, cut: Cut) -> Pieces | Verdict:
+    """Cut what the options select, long texts in a thread; a verdict where there is nothing to judge, or too much."""
+    narrowing = Narrowing(options.roles, options.kinds, options.turns)
+    plan = partial(cut_pieces, exchange, options.scopes, narrowing, cut)
+    pieces = await asyncio.to_thread(plan) if exchange.chars > _LOOP_CHARS else plan()
+    if len(pieces.found) > options.max_chunks:
+        return unknown(Cause.OVER_LIMIT, detail="max_chunks")
+    if not pieces.found:
+        return pieces.gap or unknown(Cause.SKIPPED, detail="no_text")
+    return pieces
 
 
 def cut_pieces(exchange: Exchange, scopes: Sequence[Scope], narrowing: Narrowing, cut: Cut) -> Pieces:

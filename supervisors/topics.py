@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Annotated, ClassVar, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, field_validator
 
 from supervisors.embeddings import Embedder, Vector, cosine, embed
 from supervisors.errors import ReplyError
-from supervisors.narrowing import Narrowing, Turns
+from supervisors.narrowing import Turns
 from supervisors.offsets import Place
-from supervisors.pieces import Piece, cut_pieces
+from supervisors.pieces import Piece, find_pieces
 from supervisors.secret import Secret
 from supervisors.types import (
     Capability,
-    Cause,
     Context,
     Exchange,
     Kind,
@@ -27,14 +24,10 @@ from supervisors.types import (
     Scope,
     Tokens,
     Verdict,
-    unknown,
 )
 from supervisors.views import cut_chunks
 
 OFF_TOPIC = "off_topic"
-
-_LOOP_CHARS = 10_000
-"""Up to here a text is cut and decoded on the event loop."""
 
 
 class Topic(BaseModel):
@@ -125,12 +118,9 @@ class Topics(BaseModel):
 
     async def assess(self, exchange: Exchange, context: Context, /) -> Verdict:
         """Compare every stretch of the selected texts, and what their encoded runs say, with the examples."""
-        plan = partial(cut_pieces, exchange, self.scopes, Narrowing(self.roles, self.kinds, self.turns), self._cut)
-        pieces = await asyncio.to_thread(plan) if exchange.chars > _LOOP_CHARS else plan()
-        if len(pieces.found) > self.max_chunks:
-            return unknown(Cause.OVER_LIMIT, detail="max_chunks")
-        if not pieces.found:
-            return pieces.gap or unknown(Cause.SKIPPED, detail="no_text")
+        pieces = await find_pieces(exchange, self, self._cut)
+        if isinstance(pieces, Verdict):
+            return pieces
         examples, spent = await self._embed_examples(context)
         found = await embed(self._embedder, [piece.text for piece in pieces.found], context)
         if len(found.vectors[0]) != len(next(iter(examples.values()))[0]):

@@ -19,15 +19,14 @@ from supervisors.in_process.code import check_code
 from supervisors.in_process.gliguard import Model, Side, load_gliguard, read_gliguard, tasks_for
 from supervisors.in_process.lionguard import Head, load_lionguard, predict, read_lionguard
 from supervisors.lock import LockedGuard, check_locked, find_locked, read_lock, side_file
-from supervisors.narrowing import Narrowing, Turns
+from supervisors.narrowing import Turns
 from supervisors.offsets import Place
-from supervisors.pieces import Piece, cut_pieces
+from supervisors.pieces import Piece, find_pieces
 from supervisors.scores import Part, combine_parts
 from supervisors.secret import Secret
 from supervisors.types import Capability, Cause, Context, Exchange, Kind, Label, Role, Scope, Stage, Verdict, unknown
 from supervisors.views import cut_chunks
 
-_LOOP_CHARS = 10_000
 _SIDE_OF: Mapping[Stage, Side] = {"input": "prompt", "output": "response"}
 
 
@@ -157,12 +156,9 @@ class InProcess(BaseModel):
         return await mind_language(self.on_language, self.card.languages, exchange, judge)
 
     async def _assess(self, exchange: Exchange, context: Context) -> Verdict:
-        plan = partial(cut_pieces, exchange, self.scopes, Narrowing(self.roles, self.kinds, self.turns), self._cut)
-        pieces = await asyncio.to_thread(plan) if exchange.chars > _LOOP_CHARS else plan()
-        if len(pieces.found) > self.max_chunks:
-            return unknown(Cause.OVER_LIMIT, detail="max_chunks")
-        if not pieces.found:
-            return pieces.gap or unknown(Cause.SKIPPED, detail="no_text")
+        pieces = await find_pieces(exchange, self, self._cut)
+        if isinstance(pieces, Verdict):
+            return pieces
         await asyncio.to_thread(self._load)
         parts = [Part(verdict) for verdict in await self._judge(exchange, pieces.found, context)]
         if pieces.gap is not None:

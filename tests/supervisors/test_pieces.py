@@ -1,13 +1,24 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from supervisors.narrowing import Narrowing
+import pytest
+
+from supervisors.narrowing import Narrowing, Turns
 from supervisors.offsets import Place
-from supervisors.pieces import cut_pieces
+from supervisors.pieces import Pieces, cut_pieces, find_pieces
 from supervisors.testing import exchange
-from supervisors.types import Cause, Exchange, Media, Segment
+from supervisors.types import Cause, Exchange, Kind, Media, Role, Scope, Segment, Verdict
+
+
+@dataclass(frozen=True)
+class Options:
+    scopes: tuple[Scope, ...] = ("conversation",)
+    roles: frozenset[Role] | None = None
+    kinds: frozenset[Kind] | None = None
+    turns: Turns = "all"
+    max_chunks: int = 8
 
 
 def halves(text: str) -> list[Place]:
@@ -40,3 +51,25 @@ def test_media_and_unread_encodings_are_a_gap() -> None:  # G-05, G-08
     )
     assert cut_short.gap is not None
     assert cut_short.gap.cause is Cause.OVER_LIMIT
+
+
+@pytest.mark.parametrize("text", ["violet umbrella", "violet umbrella " * 1_000])
+async def test_short_and_long_exchanges_are_cut_alike(text: str) -> None:
+    found = await find_pieces(exchange(text), Options(), halves)
+    assert isinstance(found, Pieces)
+    assert found == cut_pieces(exchange(text), ("conversation",), Narrowing(), halves)
+
+
+@pytest.mark.parametrize(
+    ("options", "cause", "detail"),
+    [
+        (Options(max_chunks=1), Cause.OVER_LIMIT, "max_chunks"),
+        (Options(scopes=("tool_def",)), Cause.SKIPPED, "no_text"),
+        (Options(roles=frozenset({"tool"})), Cause.SKIPPED, "no_text"),
+        (Options(kinds=frozenset({"tool_args"})), Cause.SKIPPED, "no_text"),
+    ],
+)
+async def test_too_many_pieces_and_none_are_unknown(options: Options, cause: Cause, detail: str) -> None:  # G-05
+    found = await find_pieces(exchange("violet umbrella"), options, halves)
+    assert isinstance(found, Verdict)
+    assert (found.cause, found.detail) == (cause, detail)
