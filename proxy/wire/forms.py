@@ -14,6 +14,12 @@ from typing import Any, Final, cast
 from proxy.wire.names import OF_USAGE
 from supervisors.decoding import find_runs
 
+
+def _any_of(words: str) -> re.Pattern[str]:
+    """Return the form of a member that has one of these words, or none."""
+    return re.compile("|".join([re.escape(word) for word in ["", *words.split()]]))
+
+
 _ID: Final = re.compile(r"[A-Za-z0-9._:/+=@|-]{0,128}")
 _WORD: Final = re.compile(r"[A-Za-z0-9_.:-]{0,48}")
 _MODEL: Final = re.compile(r"[A-Za-z0-9_.:/@+=~\[\]-]{0,128}")
@@ -36,6 +42,32 @@ _CASES: Final = (
     bytes(97 if 65 <= i <= 90 else 32 for i in range(256)),
 )
 """Make lower-case letters, or capitals, ``a`` and anything else a space."""
+_REASON: Final = _any_of(
+    "stop length tool_calls tool_call content_filter function_call error abort cancelled canceled timeout unknown null"
+    " end_turn max_tokens stop_sequence tool_use pause_turn refusal model_context_window_exceeded compaction guardrail"
+    " eos eos_token end complete completed incomplete COMPLETE ERROR ERROR_TOXIC ERROR_LIMIT USER_CANCEL TOOL_CALL"
+    " STOP STOP_SEQUENCE MAX_TOKENS MAX_TURNS SAFETY RECITATION LANGUAGE OTHER BLOCKLIST PROHIBITED_CONTENT SPII"
+    " MALFORMED_FUNCTION_CALL UNEXPECTED_TOOL_CALL TOO_MANY_TOOL_CALLS IMAGE_SAFETY IMAGE_RECITATION NO_IMAGE"
+    " FINISH_REASON_UNSPECIFIED guardrail_intervened content_filtered insufficient_system_resource sensitive"
+    " network_error repetition model_length max_output_tokens load time_limit token_limit not_finished"
+)
+"""Why a model stops, as OpenAI, Anthropic, Google, Cohere, Bedrock, Mistral, DeepSeek, Z.ai, watsonx, vLLM, SGLang and
+llama.cpp say it. Any other word may be one of the model's own."""
+_STATUS: Final = _any_of(
+    "in_progress completed incomplete failed cancelled canceled cancelling queued searching interpreting generating"
+    " calling pending running success succeeded error ok done expired requires_action created processing timeout"
+)
+_TIER: Final = _any_of(
+    "auto default flex priority scale standard standard_only batch on_demand performance fast provisioned reserved free"
+)
+_OBJECT: Final = _any_of(
+    "chat.completion chat.completion.chunk chat.completions chat.completion.chunks chat_completion text_completion"
+    " text_completion.chunk text.completion text.completion.chunk completion completion.chunk response"
+    " response.compaction list embedding model message error conversation moderation rerank"
+)
+_USAGE: Final = re.compile(
+    rf"{_STATUS.pattern}|{_TIER.pattern}|message|compaction|not_available|global|[a-z]{{2}}(-[a-z]{{4,9}}-[0-9]{{1,2}})?"
+)
 _PADDING: Final = re.compile(r"[A-Za-z0-9+/=_-]{0,64}")
 _ROLE: Final = re.compile("assistant|user|system|developer|tool|function|model|critic|discriminator|")
 
@@ -43,7 +75,11 @@ FORMS: Final[Mapping[str, re.Pattern[str]]] = {
     **dict.fromkeys(("id", "tool_call_id", "call_id", "item_id", "file_id", "container_id", "caller_id"), _ID),
     **dict.fromkeys(("approval_request_id", "response_id", "created_by", "request_id", "tool_use_id"), _ID),
     **dict.fromkeys(("previous_response_id", "system_fingerprint"), _ID),
-    **dict.fromkeys(("object", "type", "finish_reason", "stop_reason", "status", "service_tier"), _WORD),
+    "type": _WORD,
+    **dict.fromkeys(("finish_reason", "stop_reason"), _REASON),
+    "status": _STATUS,
+    "service_tier": _TIER,
+    "object": _OBJECT,
     **dict.fromkeys(("created", "created_at", "completed_at", "expires_at", "index"), _NUMBER),
     "model": _MODEL,
     "role": _ROLE,
@@ -114,7 +150,12 @@ def is_usage(value: object) -> bool:
         return True
     if isinstance(value, list):
         return all(is_usage(child) for child in cast("list[object]", value))
-    return fits("status", value)
+    return value is None or isinstance(value, _NUMBERS) or (isinstance(value, str) and _is_usage_word(value))
+
+
+@lru_cache(256)
+def _is_usage_word(value: str) -> bool:
+    return _USAGE.fullmatch(value) is not None
 
 
 def in_form(key: str, value: object) -> str | None:

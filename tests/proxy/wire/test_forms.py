@@ -50,6 +50,18 @@ def test_no_sentence_has_a_form(key: str, value: object) -> None:
     assert not fits(key, value)
 
 
+@pytest.mark.parametrize("key", ["finish_reason", "stop_reason", "status", "service_tier", "object"])
+@pytest.mark.parametrize("value", ["violetumbrella", "violet_umbrella", "say.violet-umbrella", "stopped_by_violet"])
+def test_a_word_that_no_document_lists_is_judged(key: str, value: str) -> None:
+    assert not fits(key, value)
+    assert not is_usage({"service_tier": value})
+
+
+@pytest.mark.parametrize("usage", ["standard", "not_available", "us", "eu-west-1", "global", "", None])
+def test_words_of_usage_are_tiers_states_and_regions(usage: object) -> None:
+    assert is_usage({"service_tier": usage})
+
+
 @pytest.mark.parametrize(
     ("text", "opaque"),
     [
@@ -136,7 +148,7 @@ def test_only_a_string_in_form_is_a_model(model: object) -> None:  # O-25
 @pytest.mark.parametrize("key", ["id", "object", "created", "model", "system_fingerprint", "service_tier", "usage"])
 @pytest.mark.parametrize("value", [CANARY, [CANARY], {"total_tokens": CANARY}])
 def test_a_reply_with_one_member_out_of_form_is_not_plain(key: str, value: object) -> None:
-    reply: dict[str, Any] = {"id": "c-1", "object": "o", "created": 1, "model": "m", "choices": [], "usage": {}}
+    reply: dict[str, Any] = {"id": "c-1", "object": "list", "created": 1, "model": "m", "choices": [], "usage": {}}
     assert is_plain(reply)
     assert not is_plain({**reply, key: value})
     assert key not in formed({**reply, key: value})
