@@ -58,6 +58,9 @@ class Guard:
         options: Mapping[str, object] = cast("Mapping[str, object]", entry) if isinstance(entry, Mapping) else {}
         if options.get("card") in list_encoders():
             return cls._build_classifier(options)
+        here = _find_in_process(options.get("card"))
+        if here is not None:
+            return cast("Supervisor", here.model_validate({**options, "use": here.model_fields["use"].default}))
         if options.get("card") != EMBEDDED:
             return ModelGuard.model_validate(entry)
         kind = _embedded()
@@ -79,6 +82,18 @@ class Guard:
 def _classifier() -> type[BaseModel]:
     # On first use: most configs have none.
     kind: type[BaseModel] = import_module("supervisors.classifier").Classifier
+    return kind
+
+
+def _find_in_process(card: object) -> type[BaseModel] | None:
+    """Return the kind that a card of a model with a library of its own stands for."""
+    # On first use: most configs have none.
+    cards = import_module("supervisors.in_process.cards")
+    if not isinstance(card, str) or card not in cards.list_in_process():
+        return None
+    stream = cards.load_in_process(card).family == "qwen_stream"
+    module = import_module(f"supervisors.in_process.{'stream' if stream else 'guard'}")
+    kind: type[BaseModel] = module.QwenStream if stream else module.InProcess
     return kind
 
 

@@ -11,8 +11,10 @@ from pydantic import ValidationError
 
 from supervisors.ask import ask, judged_stages
 from supervisors.errors import ConfigError
+from supervisors.guard import Guard
 from supervisors.hashes import hash_file
 from supervisors.in_process.guard import InProcess
+from supervisors.in_process.stream import QwenStream
 from supervisors.lock import Licence, Lock, LockedFile, LockedGuard
 from supervisors.testing import FakeContext, exchange
 from supervisors.types import Cause, Exchange, Label, Verdict
@@ -178,3 +180,12 @@ async def test_code_that_is_not_in_the_lock_is_not_run(
     options = {"card": "lionguard-2", "lock": str(tmp_path / "guards.lock"), "url": URL, "allow_code": ["lionguard-2"]}
     with pytest.raises(ConfigError, match=message):
         await InProcess.model_validate(options).__aenter__()
+
+
+def test_a_guard_entry_that_names_one_of_their_cards_is_the_same() -> None:
+    plain = {"use": "guard", "path": "unused", "lock": None}
+    assert isinstance(Guard.model_validate({**plain, "card": "gliguard"}), InProcess)
+    stream = {**plain, "card": "qwen3guard-stream-4b", "allow_code": ["qwen3guard-stream-4b"]}
+    assert isinstance(Guard.model_validate(stream), QwenStream)
+    with pytest.raises(ValidationError, match=r"then allow_code: \[lionguard-2\]"):
+        Guard.model_validate({**plain, "card": "lionguard-2", "url": URL})
