@@ -9,7 +9,7 @@ from typing import Any
 
 from proxy.plan import Plan, StagePlan
 from proxy.policy import Decision
-from proxy.record import ClientEnd, JudgedBy, Outcome, Phase, Record, RecordKind, Terminator, UpstreamCall, View
+from proxy.record import ClientEnd, Digest, JudgedBy, Outcome, Phase, Record, RecordKind, Terminator, UpstreamCall, View
 from proxy.stages import StageResult
 from proxy.wire.adapter import Adapter
 from proxy.wire.forms import counts_of, fits, in_form
@@ -168,8 +168,8 @@ _SKIPPED = unknown(Cause.SKIPPED)
 class Kept:
     """What a record keeps of an exchange's text, by content mode (O-25); verdicts without keys that somebody chose."""
 
-    input_hmac: str | None = None
-    output_hmac: str | None = None
+    input_hmac: Digest | None = None
+    output_hmac: Digest | None = None
     content: Mapping[str, Any] | None = None
     verdicts: tuple[JudgedBy, ...] | None = None
 

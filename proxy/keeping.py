@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from proxy.call import Kept, Progress
-from proxy.record import JudgedBy, flatten, is_text_extra
+from proxy.record import Digest, JudgedBy, flatten, is_text_extra
 from proxy.redact import mask, merge_spans
 from proxy.stages import StageResult
 from proxy.store.content import ContentMode, Texts, build_content, hide_keys, segments_hmac
 from supervisors.types import Assessment, Segment
+
+_SHORT_CHARS: Final = 2000
+"""Texts up to this length may wait in the journal's queue for their digest: 20,000 of them are 40 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +41,22 @@ class Keeper:
         if "full" in (self.input, self.output):
             texts = [Texts("input", self.input, sent), Texts("output", self.output, received)]
             content = {**(build_content(texts, self.secret) or {}), "replies": self._supervisor_replies(progress)}
-        shown = [one.assessment.verdict for one in progress.verdicts]
+        verdicts = [one.assessment.verdict for one in progress.verdicts]
+        paths = [verdict for verdict in verdicts if verdict.spans or verdict.members]
         return Kept(
-            verdicts=tuple([self._without_keys(judged) for judged in progress.verdicts])
-            if any(verdict.spans or verdict.members for verdict in shown)
-            else None,
-            input_hmac=segments_hmac(self.secret, sent) if sent else None,
-            output_hmac=segments_hmac(self.secret, received) if received else None,
+            verdicts=tuple([self._without_keys(judged) for judged in progress.verdicts]) if paths else None,
+            input_hmac=self._digest(sent) if sent else None,
+            output_hmac=self._digest(received) if received else None,
             content=content,
         )
+
+    def _digest(self, segments: Sequence[Segment]) -> Digest:
+        """Return the digest of texts: of short ones when it is asked for, of others now, so that nothing long waits."""
+        later = partial(segments_hmac, self.secret, segments)
+        if sum([len(segment.text) for segment in segments]) <= _SHORT_CHARS:
+            return later
+        made = later()
+        return lambda: made
 
     def _without_keys(self, judged: JudgedBy) -> JudgedBy:
         """Return a verdict whose spans show no keys that somebody chose: a path is never redacted."""
@@ -72,11 +83,11 @@ class Keeper:
         return rows
 
 
-def redact_segments(segments: Sequence[Segment], results: Sequence[StageResult]) -> tuple[Segment, ...]:
+def redact_segments(segments: Sequence[Segment], results: Sequence[StageResult]) -> Sequence[Segment]:
     """Return the segments with every span that a verdict of these results names masked."""
     found = [one.verdict.spans for result in results for one in result.assessments if one.verdict.spans]
     if not found:
-        return tuple(segments)
+        return segments
     marks = merge_spans([span for spans in found for span in spans])
     return tuple(
         [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Literal
 
@@ -23,6 +23,10 @@ Outcome = Literal[
 ]
 Phase = Literal["before_upstream", "before_first_token", "streaming"]
 Terminator = Literal["done", "error", "none"]
+
+
+Digest = Callable[[], str | None]
+"""Gives a digest in hex, None without any text; asked by the journal's writer, beside the event loop."""
 
 
 @light_dataclass(frozen=True, slots=True)
@@ -58,8 +62,8 @@ class View:
         opaque: segments nobody can read.
         media: non-text segments.
         unseen_history: older turns live at the provider.
-        input_hmac: keyed digest of the request's text, hex.
-        output_hmac: keyed digest of the reply's text, hex.
+        input_hmac: gives the keyed digest of the request's text.
+        output_hmac: gives the keyed digest of the reply's text.
     """
 
     segments: int = 0
@@ -67,8 +71,8 @@ class View:
     opaque: int = 0
     media: int = 0
     unseen_history: bool = False
-    input_hmac: str | None = None
-    output_hmac: str | None = None
+    input_hmac: Digest | None = None
+    output_hmac: Digest | None = None
 
 
 @light_dataclass(frozen=True, slots=True)

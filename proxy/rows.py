@@ -287,8 +287,8 @@ def _view_row(view: View) -> dict[str, Any]:
         "opaque": view.opaque,
         "media": view.media,
         "unseen_history": view.unseen_history,
-        "input_hmac": view.input_hmac,
-        "output_hmac": view.output_hmac,
+        "input_hmac": None if view.input_hmac is None else view.input_hmac(),
+        "output_hmac": None if view.output_hmac is None else view.output_hmac(),
     }
 
 
