@@ -125,7 +125,13 @@ def _summarise(rows: Sequence[Row], name: str) -> JsonObject:
         judged.append((Trace(group[0].planned.cluster_id, kinds, (), extra), verdict))
     body = to_json(report_traces(judged))
     counted = sum([len(verdict.calls) for _, verdict in judged])
-    return {"traces": len(judged), "calls": counted, **(body if isinstance(body, dict) else {})}
+    unlabelled = sum([not trace.labelled for trace, _ in judged])
+    return {
+        "traces": len(judged),
+        "unlabelled": unlabelled,
+        "calls": counted,
+        **(body if isinstance(body, dict) else {}),
+    }
 
 
 def _of_call(sides: Sequence[Row], name: str) -> Label:

@@ -310,9 +310,11 @@ def traces_table(traces: JsonObject) -> tuple[tuple[str, ...], list[Sequence[str
         delays = body.get("delays")
         counts = Counter([str(delay) for delay in delays] if isinstance(delays, list) else [])
         said = ", ".join([f"call {call}: {count}" for call, count in sorted(counts.items(), key=_by_call)])
-        rows.append((name, str(body["traces"]), *[rate_text(body[key]) for key in names], said or "–"))
+        unlabelled = body.get("unlabelled")
+        traces_said = f"{body['traces']} ({unlabelled} unlabelled)" if unlabelled else str(body["traces"])
+        rows.append((name, traces_said, *[rate_text(body[key]) for key in names], said or "–"))
     header = ("supervisor", "traces", "traces detected", "clean traces flagged", "calls of failures", "calls of clean",
-              "first flagged call, from 0: traces")  # fmt: skip
+              "first flagged at")  # fmt: skip
     return header, rows
 
 

@@ -74,7 +74,8 @@ def test_all_conversations_are_traces_nobody_has_labelled(folder: Path, ids: lis
     args = ["traces", str(folder / "traces.jsonl"), "--run-name", "again", "--yes", "--quiet"]
     assert main([*args, "--runs-dir", str(tmp_path)]) == 0
     found: dict[str, Any] = json.loads((tmp_path / "again" / "summary.json").read_text())["results"]["traces"]["policy"]
-    assert found["traces"] == 2
+    assert (found["traces"], found["unlabelled"]) == (2, 2)
+    assert "2 (2 unlabelled)" in (tmp_path / "again" / "report" / "traces.html").read_text("utf-8")
     assert (found["detected"]["planned"], found["false_alarms"]["planned"]) == (0, 0)
 
 
