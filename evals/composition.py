@@ -96,6 +96,9 @@ def _context_dropped(item: Item) -> tuple[Message, ...]:
 
 def _response(item: Item) -> tuple[Message, ...]:
     """Render a request with its answer, or an answer alone, for the output stage."""
+    if item.response == "":
+        msg = f"{item.item_id} has no answer: nothing is judged"
+        raise DatasetError(msg)
     if item.response is None:
         return (Message("assistant", item.prompt),)
     return _with_system(item, Message("user", item.prompt), Message("assistant", item.response))

@@ -77,7 +77,8 @@ class Item:
         messages: the conversation when the row is one; `prompt` is then its last user text.
         context: text the prompt refers to; a composition rule says where it goes.
         root: exact text the prompt was made from, when the row states it.
-        response: the answer to be judged, on response-level rows.
+        response: the answer to be judged, on response-level rows; empty when the row has none, None when the prompt
+            is itself the answer, or the set has no answers.
         system: system prompt of the row.
         tools: tool definitions in OpenAI form.
         truth_detail: finer label, e.g. ``borderline`` or a type name.

@@ -73,6 +73,8 @@ def read_check(body: dict[str, Any]) -> CheckRequest:
 def _request_of(body: Mapping[str, Any]) -> dict[str, Any]:
     text = body.get("input")
     messages = body.get("messages")
+    if body.get("stage") == "output" and text is None and not messages and "tools" not in body:
+        return {"messages": []}  # a reply alone: nothing of a request is judged or shown
     if (text is None) == (messages is None):
         raise invalid("Give either 'messages' or 'input'.", "messages")
     if text is not None and not isinstance(text, str):
@@ -109,7 +111,7 @@ async def run_check(runtime: Runtime, arrival: Arrival, body: dict[str, Any]) ->
         named=wanted.model == "*" or wanted.model in catalogue.models,
         stages=tuple(["input" if stage == "input" else "output" for stage in wanted.stages]),
     )
-    progress = Progress(request=CHAT.request_segments(wanted.request))
+    progress = Progress(request=CHAT.request_segments(wanted.request) if wanted.request["messages"] else ())
     reply = {"choices": [{"index": i, "message": message} for i, message in enumerate(wanted.replies)]}
     if wanted.dry_run:
         return _dry_run(call, admin=arrival.caller.admin)

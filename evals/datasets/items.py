@@ -113,7 +113,7 @@ class _Maker:
             messages=messages,
             context=context,
             root=self._root(row),
-            response=self._text("response", row),
+            response=self._response(row),
             system=self._text("system", row),
             truth_detail=self._text("truth_detail", row),
             category=self._category(row),
@@ -140,6 +140,11 @@ class _Maker:
         if value is None or value == "":
             return None
         return value if isinstance(value, str) else str(value)
+
+    def _response(self, row: Row) -> str | None:
+        """Return the answer; an empty one stays empty where answers are what is judged: it is not an answer alone."""
+        text = self._text("response", row)
+        return "" if text is None and self._card.level == "response" and "response" in self._names else text
 
     def _prompt(self, record: Record, messages: tuple[Message, ...]) -> tuple[str, str | None]:
         """Return the exact text and no reason, or no text and the reason (T-12, T-14)."""

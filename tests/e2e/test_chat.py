@@ -6,6 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from proxy.cli import main
 from supervisors.rules import Rules
 from supervisors.testing import Finds
@@ -128,6 +130,20 @@ async def test_a_check_never_calls_the_model(tmp_path: Path) -> None:  # D-02, W
         assert [(row["stage"], row["blocked"]) for row in second["decisions"]] == [("input", False), ("output", True)]
         assert up.received == []
         assert [record["kind"] for record in await proxy.records(2)] == ["check", "check"]
+
+
+@pytest.mark.parametrize("messages", [{}, {"messages": []}])
+async def test_a_reply_alone_is_judged_on_output(tmp_path: Path, messages: dict[str, Any]) -> None:  # W-35
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        reply = {"role": "assistant", "content": f"the {CANARY}"}
+        asked = {"stage": "output", "reply": reply, **messages}
+        found = (await proxy.client.post("/v1/guardrails/check", json=asked)).json()
+        (record,) = await proxy.records()
+        needs = await proxy.client.post("/v1/guardrails/check", json={"stage": "both", "reply": reply})
+    assert found["status"] == "blocked"
+    assert [verdict["stage"] for verdict in record["verdicts"]] == ["output"]
+    assert record["view"]["segments"] == 1
+    assert needs.status_code == 400
 
 
 async def test_the_journal_holds_after_mixed_traffic(tmp_path: Path) -> None:  # L-01, §4.3

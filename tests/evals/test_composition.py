@@ -98,3 +98,9 @@ def test_conversations_are_sent_as_they_are() -> None:
 def test_the_hash_is_of_canonical_json_and_takes_lone_surrogates() -> None:
     assert messages_sha256((Message("user", "kite"),)) == messages_sha256([Message("user", "kite")])
     assert len(messages_sha256((Message("user", "\ud800"),))) == 64
+
+
+def test_an_answer_that_is_not_there_is_never_the_prompt() -> None:  # H-130
+    item = replace(ITEM, response="", level="response", composition="response-1")
+    with pytest.raises(DatasetError, match="has no answer"):
+        compose(item)
