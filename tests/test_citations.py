@@ -1,4 +1,4 @@
-"""Every numbered requirement of wire, guarding and the harness is cited by the test that would fail without it."""
+"""Every numbered requirement of proxy, guards and harness is cited by the test that would fail without it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ NUMBERED = {
     "S": (23,),
     "D": (18,),
     "F": (13,),
+    "GU": (26,),
+    "GP": (14,),
+    "PL": (8,),
+    "LX": (4,),
     "H": (48, 185),
     "DS": (25,),
     "T": (28,),
@@ -28,7 +32,8 @@ NUMBERED = {
     "J": (10,),
 }
 """By letters, the last number, of each hundred: wire rules, SDK compatibility, guarding rules, coverage, streams,
-decisions, failures; the harness, data sets, traps, statistics; BELLS, coherence, BELLS-O, traces, NESSiE, majority."""
+decisions, failures; guards, their parsers, pulls, small components; the harness, data sets, traps, statistics; BELLS,
+coherence, BELLS-O, traces, NESSiE, majority."""
 BESIDE = ("S-11b", "S-11c", "D-08b")
 CITED = re.compile(r"(?<![A-Za-z])([A-Z]{1,2}-\d\d\d?[bc]?)\b")
 NAMED = re.compile(r"def test_\w*?_([a-z]{1,2})_(\d\d\d?)\(")
