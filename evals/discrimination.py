@@ -5,6 +5,7 @@ Everything here goes into the summary, so that a report draws and computes nothi
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,6 +38,7 @@ from evals.statistics.curves import (
     detection_at_reported_budgets,
     to_curve,
 )
+from evals.statistics.distributions import t_quantile
 from evals.statistics.jsonable import Json, to_json
 from evals.statistics.rates import Observation, RateCount
 from supervisors.types import Label
@@ -203,11 +205,14 @@ class _Effort:
             self._costs.append(cost)
 
     def describe(self) -> JsonObject:
-        """Return the counts and quantiles."""
+        """Return the counts, the mean with its 95 % interval, and quantiles (BO-07)."""
         seconds = ascending(self._seconds)
+        mean, half = mean_of(seconds)
         return {
             "n": self._n,
             "timed": len(seconds),
+            "mean_s": None if mean is None else round(mean, 6),
+            "mean_half_width_s": None if half is None else round(half, 6),
             "median_s": round(middle(seconds), 6) if seconds else None,
             "p95_s": round(p95(seconds), 6) if seconds else None,
             "priced": len(self._costs),
@@ -220,6 +225,18 @@ def ascending(values: array[float]) -> array[float]:
     found = array("d")
     found.frombytes(np.sort(np.frombuffer(values, dtype=np.float64)).tobytes() if values else b"")
     return found
+
+
+def mean_of(values: Sequence[float]) -> tuple[float | None, float | None]:
+    """Return the mean and the half width of its 95 % interval; None without any, and no width for one alone."""
+    n = len(values)
+    if not n:
+        return None, None
+    mean = math.fsum(values) / n
+    if n == 1:
+        return mean, None
+    variance = math.fsum([(value - mean) ** 2 for value in values]) / (n - 1)
+    return mean, t_quantile(0.975, n - 1) * math.sqrt(variance / n)
 
 
 def middle(values: Sequence[float]) -> float:

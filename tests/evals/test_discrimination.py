@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from evals.discrimination import MAX_STEPS, Efforts, describe_curves, describe_flow, describe_grid, ecdf, thin
+from evals.discrimination import MAX_STEPS, Efforts, describe_curves, describe_flow, describe_grid, ecdf, mean_of, thin
 from evals.ledger import Entry
 from evals.plan import PlannedTrial
 from evals.rows import Row, Rows, to_outcome
@@ -107,6 +107,15 @@ def test_times_and_costs_are_those_of_the_verdicts_that_have_them() -> None:  # 
     effort: Any = _efforts(scored_rows())["words@input"]
     assert (effort["timed"], effort["median_s"], effort["p95_s"]) == (10, 0.055, 0.1)
     assert effort["cost_usd"] == pytest.approx(0.01)
+    assert (effort["mean_s"], effort["mean_half_width_s"]) == (0.055, pytest.approx(0.021659, abs=1e-6))
+
+
+def test_a_mean_has_the_interval_of_students_t_and_one_alone_has_none() -> None:  # BO-07
+    assert mean_of([]) == (None, None)
+    assert mean_of([0.2]) == (0.2, None)
+    mean, half = mean_of([0.1, 0.2, 0.3])
+    assert mean == pytest.approx(0.2)
+    assert half == pytest.approx(4.302653 * 0.1 / 3**0.5, abs=1e-6)
 
 
 def test_an_ecdf_begins_with_the_smallest_and_ends_with_all() -> None:

@@ -70,6 +70,8 @@ def test_the_open_page_has_detection_false_alarms_latency_cost_and_rank(run: Run
     page = pages(run, sections=[section])["bells-o"]
     assert "words@input, here" in page
     assert "polyguard-qwen" in page
+    assert "mean ms, 95 %" in page
+    assert "Do not rank local and remote times together" in page
     assert "flags 73 % of benign prompts" in page
 
 
