@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from proxy.cli import main
 from supervisors.types import Context, Exchange, Verdict, safe
 from tests.e2e.fake_upstream import Answer, FakeUpstream
 from tests.e2e.serving import Serving, chat_body, guarded, policy, serving, tree
@@ -119,6 +120,8 @@ async def test_exchanges_wait_for_a_supervisor_in_a_bounded_queue(  # G-46
         assert sorted(str(row["cause"]) for row in rows) == ["None", "None", "overloaded"]
         counted = 'cause="overloaded",label="unknown",mode="enforce",stage="input",supervisor="slow"} 1.0'
         assert f"guardrail_verdicts_total{{{counted}" in (await proxy.client.get("/metrics")).text
+        arguments = ["verify", "--journal", str(tmp_path / "journal.sqlite3"), "--metrics", f"{proxy.url}/metrics"]
+        assert await asyncio.to_thread(main, arguments) == 0
 
 
 async def test_a_dead_server_is_left_alone_for_a_while(tmp_path: Path) -> None:  # G-47
