@@ -34,6 +34,7 @@ FILES = {
     "requirements-local.lock",
     "requirements.lock",
 }
+_CLOCKS = {"monotonic", "perf_counter"}
 LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-local.lock")
 MAX_LINES = 400
 TEST_LINES = 600
@@ -70,11 +71,11 @@ def functions_of_the_tests() -> list[Function]:
     return found
 
 
-def names_called(function: Function) -> set[str]:
-    """Return what a function calls by its last name, and "assert" if it asserts itself."""
+def names_of_calls(node: ast.AST) -> set[str]:
+    """Return what is called below a node, by its last name, and "assert" if something is asserted there."""
     found: set[str] = set()
-    for node in ast.walk(function):
-        match node:
+    for part in ast.walk(node):
+        match part:
             case ast.Assert():
                 found.add("assert")
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
@@ -131,7 +132,7 @@ def test_test_files_of_one_folder_mirror_have_unique_names() -> None:
 
 
 def test_every_test_asserts_something_itself_or_through_a_helper() -> None:
-    calls = [(function.name, names_called(function)) for function in functions_of_the_tests()]
+    calls = [(function.name, names_of_calls(function)) for function in functions_of_the_tests()]
     helpers = [(name, called) for name, called in calls if not name.startswith("test_")]
     asserting = {"assert", "raises", "fail", "check_supervisor"}
     before = 0
@@ -139,6 +140,19 @@ def test_every_test_asserts_something_itself_or_through_a_helper() -> None:
         before = len(asserting)
         asserting |= {name for name, called in helpers if called & asserting}
     assert [name for name, called in calls if name.startswith("test_") and not called & asserting] == []
+
+
+def test_no_test_asserts_that_something_takes_less_than_a_number_of_seconds() -> None:  # see tests/timing.py
+    found: list[str] = []
+    for function in functions_of_the_tests():
+        for node in ast.walk(function):
+            match node:
+                case ast.Assert(test=ast.Compare(left=left, ops=[ast.Lt() | ast.LtE()], comparators=[ast.Constant()])):
+                    clocks = {name for name in names_of_calls(left) if name.endswith("time") or name in _CLOCKS}
+                    found += [function.name] if clocks else []
+                case _:
+                    pass
+    assert found == []
 
 
 @pytest.mark.parametrize("name", LOCKS)
