@@ -176,7 +176,10 @@ class Line:
             progress.upstream_wait_s += perf_counter() - waiting
         progress.upstream_status = reply.status
         self._upstream_headers = reply.headers
-        body = parse_reply(reply.body)
+        try:
+            body = parse_reply(reply.body)
+        except RequestError:
+            raise self._refuse_reply() from None
         progress.note_reply(body, call.adapter.finish_reasons(body))
         if call.plan.output.wants_signals:
             progress.signals |= dict.fromkeys(read_signals(body))
@@ -195,7 +198,7 @@ class Line:
             if not plan.blocking:
                 return False
             progress.finish_reasons = {}  # the caller sees none of them
-            raise bad_reply() from error
+            raise self._refuse_reply() from error
         if not plan.blocking:
             return False
         results = await self._judge_choices(progress.replies)
@@ -207,6 +210,10 @@ class Line:
         if blocked:
             self._block_choices(body, blocked)
         return bool(blocked or redacting)
+
+    def _refuse_reply(self) -> RequestError:
+        self._progress.outcome, self._progress.upstream_error = "upstream_error", "protocol"
+        return bad_reply()
 
     async def _judge_choices(self, replies: Mapping[int, tuple[Segment, ...]]) -> list[StageResult]:
         if len(replies) == 1 or all(is_local(supervisor) for _, supervisor in self._call.plan.output.blocking):

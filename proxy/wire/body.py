@@ -16,6 +16,9 @@ _LONG_NUMBER = re.compile(rb"\d{%d}" % _LONG)
 _DIGITS = b"0123456789"
 _ESCAPED_COLON = b"\\u003"
 
+_DEEPEST_REPLY = 64
+"""Levels of a reply or frame; those of the vendors have about ten."""
+
 _FORBIDDEN_ANYWHERE = frozenset(
     {
         "api_base",
@@ -62,12 +65,12 @@ def parse_body(raw: bytes, max_depth: int) -> dict[str, Any]:
 
 
 def parse_reply(raw: bytes) -> dict[str, Any]:
-    """Parse a whole reply of a model server; anything but an object without a key given twice is its failure."""
+    """Parse a whole reply of a model server; anything but a sound object is its failure."""
     try:
         body: object = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         raise bad_reply() from error
-    if not isinstance(body, dict) or hides_a_key(raw, cast("object", body)):
+    if not isinstance(body, dict) or is_unsound(raw, cast("object", body)):
         raise bad_reply()
     return cast("dict[str, Any]", body)
 
@@ -77,8 +80,14 @@ def bad_reply() -> RequestError:
     return RequestError(502, "upstream_error", "The model server sent a reply that the proxy cannot read.")
 
 
-def hides_a_key(raw: bytes, body: object) -> bool:
-    """Say whether a key occurs twice in one object of `raw`: another parser could read what was not judged."""
+def is_unsound(raw: bytes, body: object) -> bool:
+    """Say whether a reply or frame cannot be judged for sure.
+
+    Either a key occurs twice in one object of `raw`, so that another parser could read what was not judged, or it is
+    nested deeper than anybody here goes.
+    """
+    if raw.count(b"{") + raw.count(b"[") > _DEEPEST_REPLY and _depth_exceeds(body, _DEEPEST_REPLY):
+        return True
     again = orjson.dumps(body)
     if again == raw or not _may_hide_a_key(raw, again):  # the same bytes: nothing was dropped
         return False

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 import orjson
 
 from proxy.wire.adapter import Chunk, Head, Notice, Piece
-from proxy.wire.body import hides_a_key
+from proxy.wire.body import is_unsound
 from proxy.wire.chat_pieces import CHOICE_STRUCTURE, LOGPROBS, choice_pieces, delta_pieces, token_pieces, top_pieces
 from proxy.wire.errors import RequestError, error_body
 from proxy.wire.forms import formed, is_plain
@@ -60,8 +60,8 @@ def _parse(data: bytes) -> dict[str, Any]:
         msg = f"a frame holds {type(body).__name__}, not an object"
         raise ValueError(msg)  # noqa: TRY004 - one error for "no frame of this family"
     parsed = cast("dict[str, Any]", body)
-    if hides_a_key(data, parsed):
-        msg = "a frame holds an object with a key given twice"
+    if is_unsound(data, parsed):
+        msg = "a frame holds an object with a key given twice, or nested too deeply"
         raise ValueError(msg)
     choices = parsed.get("choices")
     if not (choices is None or isinstance(choices, list)):

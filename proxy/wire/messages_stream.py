@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 import orjson
 
 from proxy.wire.adapter import Chunk, Head, Notice, Piece
-from proxy.wire.body import hides_a_key
+from proxy.wire.body import is_unsound
 from proxy.wire.errors import RequestError
 from proxy.wire.forms import fits, formed, is_usage
 from proxy.wire.messages_block import add_block, add_citation, add_content
@@ -47,8 +47,8 @@ def read_frame(frame: Frame) -> Chunk:
     if not frame.data:
         return Chunk(frame.raw)
     parsed: object = orjson.loads(frame.data)
-    if not isinstance(parsed, dict) or hides_a_key(frame.data, cast("object", parsed)):
-        msg = "an event is no object, or holds one with a key given twice"
+    if not isinstance(parsed, dict) or is_unsound(frame.data, cast("object", parsed)):
+        msg = "an event is no object, or holds one with a key given twice or nested too deeply"
         raise ValueError(msg)
     body = cast("dict[str, Any]", parsed)
     event = body.get("type")

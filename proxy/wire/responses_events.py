@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 import orjson
 
 from proxy.wire.adapter import Chunk, Piece
-from proxy.wire.body import hides_a_key
+from proxy.wire.body import is_unsound
 from proxy.wire.forms import FORMS, fits
 from proxy.wire.logprobs import entry_texts
 from proxy.wire.names import is_named
@@ -144,8 +144,8 @@ class EventReader:
             msg = f"an event holds {type(parsed).__name__}, not an object"
             raise ValueError(msg)  # noqa: TRY004 - one error for "no frame of this family"
         event = cast("dict[str, Any]", parsed)
-        if hides_a_key(frame.data, event):
-            msg = "an event holds an object with a key given twice"
+        if is_unsound(frame.data, event):
+            msg = "an event holds an object with a key given twice, or nested too deeply"
             raise ValueError(msg)
         name = event.get("type") or frame.event
         if not isinstance(name, str) or not _NAME.fullmatch(name):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
 import pytest
 
 from proxy.wire.adapter import Chunk
@@ -46,3 +47,24 @@ def test_a_frame_with_a_key_given_twice_is_no_frame() -> None:  # W-02
 def test_tokens_that_spell_anything_else_are_judged(logprobs: Any, judged: list[str]) -> None:  # G-06
     choice = {"index": 0, "message": {"role": "assistant", "content": "ok"}, "logprobs": logprobs}
     assert [segment.text for segment in choice_segments(choice, "/choices/0", 0, 1)] == judged
+
+
+def nested(levels: int) -> str:
+    return '{"a":' * levels + "1" + "}" * levels
+
+
+@pytest.mark.parametrize("member", ["usage", "logprobs", "x_vendor", "choices"])
+def test_a_reply_nested_deeper_than_anybody_goes_is_a_failed_reply(member: str) -> None:
+    with pytest.raises(RequestError):
+        parse_reply(f'{{"{member}":{nested(300)}}}'.encode())
+    with pytest.raises(RequestError):
+        parse_reply(f'{{"{member}":{"[" * 70 + "]" * 70}}}'.encode())
+    assert member in parse_reply(f'{{"{member}":{nested(60)}}}'.encode())
+    braces = {member: ["{" * 500, "[" * 500]}
+    assert parse_reply(orjson.dumps(braces)) == braces  # in a text they nest nothing
+
+
+def test_a_frame_nested_that_deeply_is_no_frame() -> None:
+    data = f'{{"choices":[{{"index":0,"delta":{nested(300)}}}]}}'.encode()
+    with pytest.raises(ValueError, match="nested"):
+        read_frame(Frame(b"data: " + data + b"\n\n", data), refuse)
