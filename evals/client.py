@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -31,6 +31,7 @@ from proxy.plan import Plan, Planner, Request, StagePlan
 from proxy.policy import Policy, ScopePolicy, StagePolicy, UnknownPolicy
 from proxy.redact import RedactionImpossible, redact_body
 from proxy.stages import StageResult, conclude
+from proxy.store.protocol import StoredRecord
 from supervisors.embedded.shipped import shipped_weights
 from supervisors.errors import ConfigError
 from supervisors.plugins import flatten_errors
@@ -62,6 +63,7 @@ class Guard:
     text: str
     config: Config
     sha256: str
+    _plans: dict[str, Plan] = field(default_factory=dict[str, Plan], init=False, compare=False, repr=False)
 
     @property
     def supervisors(self) -> Mapping[str, Supervisor]:
@@ -87,8 +89,10 @@ class Guard:
         return found[0] if found else None
 
     def plan(self, model: str) -> Plan:
-        """Return the plan of an ordinary request for a model, as the proxy merges it."""
-        return Planner(self.config.policies, self.config.supervisors).plan(Request(model, "evals", CHAT_ROUTE))
+        """Return the plan of an ordinary request for a model, as the proxy merges it; merged once a model."""
+        if model not in self._plans:
+            self._plans[model] = Planner(self.policies(), self.supervisors).plan(Request(model, "evals", CHAT_ROUTE))
+        return self._plans[model]
 
 
 def load_guard(path: Path | None, environ: Mapping[str, str]) -> Guard:
@@ -173,10 +177,11 @@ def _fingerprint(config: Config) -> JsonObject:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where an OpenAI-compatible server answers: base URL with ``/v1``, key or None."""
+    """Where a server answers: base URL with ``/v1``, key or None, and the journal of a proxy of our own."""
 
     url: str
     key: str | None = field(default=None, repr=False)
+    records: Callable[[str], Awaitable[Sequence[StoredRecord]]] | None = field(default=None, repr=False, compare=False)
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -221,14 +226,13 @@ async def open_proxy(
     """
     key = secrets.token_hex(24)
     config = serving_config(guard, models, target, observe=observe)
-    digest = sha256(key.encode()).hexdigest()
     update: dict[str, object] = {
-        "keys": {"evals": KeyConfig(sha256=digest, admin=True)},
+        "keys": {"evals": KeyConfig(sha256=sha256(key.encode()).hexdigest(), admin=True)},
         "journal": config.journal.model_copy(update={"path": journal, "input": "off", "output": "off"}),
     }
     app = create_app(config.model_copy(update=update))
     async with serve(app, lambda: app.gateway.failure) as url:
-        yield Address(f"{url}/v1", key)
+        yield Address(f"{url}/v1", key, app.gateway.journal.get)
 
 
 def serving_config(guard: Guard, models: Sequence[str], target: Address, *, observe: bool) -> Config:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from evals.attempts import Answered, Called, Caller, Lookup, as_object, get_record
+from evals.attempts import Answered, Called, Caller, Lookup, as_object
 from evals.client import Action, Address, GateDecision, Guard, decide_again, number, objects, redact_reply, watching
 from evals.composition import JOURNAL_RULE
 from evals.journal import Entry, JsonObject
@@ -120,7 +120,7 @@ class Sender:
         return self._describe(planned, called, answer, record)
 
     async def _look_up(self, address: Address, record_id: str | None) -> Lookup:
-        return await get_record(self.caller.client, address, record_id, _RECORD_WAIT_S) if record_id else Lookup()
+        return await self.caller.find_record(address, record_id, _RECORD_WAIT_S) if record_id else Lookup()
 
     def _describe(self, planned: PlannedTrial, called: Called, answer: Answered, record: JsonObject) -> Finished:
         made = self._gate(planned, record)

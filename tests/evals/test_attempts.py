@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from evals.attempts import Caller, Lookup, get_record
+from evals.attempts import Caller, Lookup
 from evals.client import Address
 from evals.journal import JsonObject
 from supervisors.transport import HttpClient
@@ -95,9 +95,20 @@ async def test_overload_is_told_once_a_reply(client: HttpClient, upstream: FakeU
 
 async def test_a_record_that_never_appears_is_none(client: HttpClient, upstream: FakeUpstream) -> None:
     upstream.script(*[Answer(status=404, json={})] * 3)
-    assert await get_record(client, Address(upstream.url), "nothing", 0.0) == Lookup()
+    assert await Caller(client).find_record(Address(upstream.url), "nothing", 0.0) == Lookup()
 
 
 async def test_a_key_that_may_not_see_records_is_told_at_once(client: HttpClient, upstream: FakeUpstream) -> None:
     upstream.script(Answer(status=403, json={}))
-    assert await get_record(client, Address(upstream.url), "mine", 60.0) == Lookup(refused=True)
+    assert await Caller(client).find_record(Address(upstream.url), "mine", 60.0) == Lookup(refused=True)
+
+
+async def test_how_long_records_take_is_learned(client: HttpClient, upstream: FakeUpstream) -> None:
+    upstream.script(*[Answer(status=404, json={})] * 2, Answer(json={"id": "late"}), Answer(json={"id": "there"}))
+    caller = Caller(client)
+    assert await caller.find_record(Address(upstream.url), "late", 60.0) == Lookup({"id": "late"})
+    learned = caller.record_s
+    assert 0.0 < learned <= 0.05
+    assert await caller.find_record(Address(upstream.url), "there", 60.0) == Lookup({"id": "there"})
+    assert len(upstream.received) == 4
+    assert caller.record_s < learned  # it was there at the first look: the next one comes a little earlier
