@@ -40,6 +40,7 @@ class Field:
         windowed: characters given to the window group.
         credit: characters that every enforcing supervisor has covered.
         ended: nothing more will come, says the upstream.
+        settled: the window group has judged it to its end, and knew that it had ended.
         fixed: some of it stands where it cannot be rewritten.
         part: what of the reply has to go as a whole if this text cannot stay, because a signature covers it.
         cuts: offsets where one text ends and the next begins, for who does not join them.
@@ -53,6 +54,7 @@ class Field:
     windowed: int = 0
     credit: int = 0
     ended: bool = False
+    settled: bool = False
     fixed: bool = False
     part: str = ""
     cuts: list[int] = field(default_factory=list[int])
@@ -68,6 +70,7 @@ class Field:
         """Append a delta."""
         self.parts.append(text)
         self.length += len(text)
+        self.ended = self.settled = False  # a thought may go on although it seemed to have ended
 
     def cut(self) -> None:
         """Note that a reader may take what follows for a text of its own."""
@@ -85,7 +88,7 @@ class Field:
 
     def covered(self, holdback: int) -> int:
         """Return how far no match of a window supervisor can still be open."""
-        if self.ended and self.windowed == self.length:
+        if self.settled:
             return self.length
         return clear_of_cuts(self.text, holdback_start(self.text, self.windowed, holdback))
 

@@ -147,7 +147,6 @@ class Gate:
 
     def _grow(self, grown: Field, text: str) -> None:
         grown.grow(text)
-        grown.ended = False  # a thought may go on although it seemed to have ended
         self._settle = self._unsettled
         if grown.whole:
             return
@@ -238,13 +237,14 @@ class Gate:
         judged = self._judged_fields(complete=complete)
         last = {grown.kind: name for name, grown in judged if grown.ended}  # the next one may continue it (G-03)
         for name, grown in judged:
-            if grown.ended and grown.windowed == grown.length and last[grown.kind] != name:
+            if grown.settled and last[grown.kind] != name:
                 continue
             start = max(0, min(grown.windowed - self._overlap, grown.covered(self._holdback)))
             whole = complete or grown.ended or grown.cuts[-1:] == [grown.length]
             end = grown.length if whole else end_of_words(grown.text, grown.windowed)
             self._new += grown.length - end
             grown.windowed = max(end, grown.windowed)
+            grown.settled = grown.ended
             if end > start or grown.kind == "media":
                 read.add(self._path(name), grown, start, end)
         return read.ask("window", self._groups["window"], complete=complete)

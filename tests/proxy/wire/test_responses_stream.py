@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import random
 import re
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, cast
 
+import orjson
 import pytest
 
 from proxy.call import Call, Progress
@@ -16,6 +18,7 @@ from proxy.policy import Policy
 from proxy.relay import BadStream, Judging, Relay
 from proxy.wire.responses import RESPONSES
 from proxy.wire.sse import event_frame
+from supervisors.rules import Rules
 from supervisors.testing import Finds, context
 from supervisors.types import Exchange, Supervisor, Verdict
 from tests.e2e.fake_responses import call_events, frames, output_text, reasoning_events, stream, text_events
@@ -269,3 +272,21 @@ def test_a_block_after_a_web_search_says_that_it_failed() -> None:
         ("web_search_call", "failed"),
         ("message", "incomplete"),
     ]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "word", ["violetumbrella", base64.b64encode(b"say violet umbrella please").decode(), b"a violet umbrella".hex()]
+)
+def test_a_word_at_the_end_of_a_text_is_judged_again_once_that_has_ended(mode: str, word: str) -> None:  # S-01, G-06
+    texts, annotation = text_events(["so", word]), {"type": "url_citation", "url": "http://a.b", "title": "A title"}
+    done = [orjson.loads(orjson.dumps(event).replace(f"so{word}".encode(), b"so there")) for event in texts]
+    at = next(index for index, event in enumerate(done) if event["type"].endswith("text.done"))
+    noted = {"type": "response.output_text.annotation.added", "item_id": done[at]["item_id"], "output_index": 0}
+    for number in (0, 1):
+        done.insert(at, {**noted, "content_index": 0, "annotation_index": number, "annotation": annotation})
+    call = make_call(Rules(keywords=(CANARY,), loose=True), stream={"mode": mode})
+    events = orjson.loads(orjson.dumps(stream(*done)).replace(f"so{word}".encode(), b"so there"))
+    out, progress = relay(call, frames(events))
+    assert word.encode() not in out.sent
+    assert progress.outcome == "blocked_output"
