@@ -95,6 +95,7 @@ class InProcess(BaseModel):
             (not vectors and self.url is not None, f"url has no effect with {self.card.name}"),
             (not vectors and self.model is not None, f"model has no effect with {self.card.name}"),
             (self.path is None and self.lock is None, "give path, or a lock that names a folder"),
+            (self.card.remote_code and self.lock is None, f"code of {self.card.name} runs from a lock only: name it"),
             (
                 self.card.remote_code and self.card.name not in self.allow_code,
                 f"{self.card.name} runs code of its repository in this process: read it, then allow_code: "

@@ -159,7 +159,7 @@ class QwenStream(BaseModel):
     Args:
         card: which size.
         path: folder with the model; None takes the lock's.
-        lock: lock file that names and hashes the files; null takes the folder as it is.
+        lock: lock file that names and hashes the files; code runs from a lock only.
         verify: ``cached`` hashes a locked file again only after it changed; ``always`` reads every file at every start.
         allow_code: names of cards whose repository's code may run in this process.
         controversial: what the middle level means.
@@ -175,7 +175,7 @@ class QwenStream(BaseModel):
     use: Literal["qwen_stream"] = "qwen_stream"
     card: Name = "qwen3guard-stream-0.6b"
     path: str | None = Field(default=None, min_length=1)
-    lock: str | None = Field(default="guards.lock", min_length=1)
+    lock: str = Field(default="guards.lock", min_length=1)
     verify: Literal["cached", "always"] = "cached"
     allow_code: tuple[str, ...] = ()
     controversial: Literal["unsafe", "safe", "unknown"] = "unsafe"
@@ -189,9 +189,6 @@ class QwenStream(BaseModel):
     def _check(self) -> Self:
         if self.card not in self.allow_code:
             msg = f"{self.card} runs code of its repository in this process: read it, then allow_code: [{self.card}]"
-            raise ValueError(msg)
-        if self.path is None and self.lock is None:
-            msg = "give path, or a lock that names a folder"
             raise ValueError(msg)
         return self
 
@@ -213,13 +210,11 @@ class QwenStream(BaseModel):
             ConfigError: a file is not what was locked, or cannot be loaded.
         """
         if self._loaded.model is None:
-            folder = Path(self.path or "")
-            if self.lock is not None:
-                lock = Path(self.lock)
-                entry = find_locked(read_lock(lock), self.card, lock)
-                folder = Path(self.path) if self.path is not None else lock.parent / entry.folder
-                check_locked(folder, entry, side_file(lock) if self.verify == "cached" else None)
-                check_code(folder, entry, self.card)
+            lock = Path(self.lock)
+            entry = find_locked(read_lock(lock), self.card, lock)
+            folder = Path(self.path) if self.path is not None else lock.parent / entry.folder
+            check_locked(folder, entry, side_file(lock) if self.verify == "cached" else None)
+            check_code(folder, entry, self.card)
             self._loaded.model = TransformersStream(folder)
         return self._loaded.model
 

@@ -57,7 +57,7 @@ def gliguard(model: Model, **options: object) -> InProcess:
 
 def lionguard(**options: object) -> InProcess:
     card = {"base": "lionguard-2", "dimensions": 2}
-    entry = {"card": card, "path": "unused", "lock": None, "url": URL, "allow_code": ["lionguard-2"], **options}
+    entry = {"card": card, "url": URL, "allow_code": ["lionguard-2"], **options}
     guard = InProcess.model_validate(entry)
     guard.attach(head=Head())
     return guard
@@ -136,6 +136,10 @@ async def test_without_its_vectors_it_is_unknown(post: tuple[int, object], cause
         ({"card": "gliguard", "url": URL}, "url has no effect with gliguard"),
         ({"card": "gliguard", "model": "x"}, "model has no effect with gliguard"),
         ({"card": "gliguard", "lock": None}, "give path, or a lock"),
+        (
+            {"card": "lionguard-2", "url": URL, "allow_code": ["lionguard-2"], "path": "x", "lock": None},
+            "runs from a lock only",
+        ),
     ],
 )
 def test_mistakes_are_refused_with_what_would_be_right(entry: dict[str, object], message: str) -> None:
@@ -185,7 +189,7 @@ async def test_code_that_is_not_in_the_lock_is_not_run(
 def test_a_guard_entry_that_names_one_of_their_cards_is_the_same() -> None:
     plain = {"use": "guard", "path": "unused", "lock": None}
     assert isinstance(Guard.model_validate({**plain, "card": "gliguard"}), InProcess)
-    stream = {**plain, "card": "qwen3guard-stream-4b", "allow_code": ["qwen3guard-stream-4b"]}
+    stream = {"use": "guard", "card": "qwen3guard-stream-4b", "allow_code": ["qwen3guard-stream-4b"]}
     assert isinstance(Guard.model_validate(stream), QwenStream)
     with pytest.raises(ValidationError, match=r"then allow_code: \[lionguard-2\]"):
-        Guard.model_validate({**plain, "card": "lionguard-2", "url": URL})
+        Guard.model_validate({"use": "guard", "card": "lionguard-2", "url": URL})

@@ -60,7 +60,7 @@ def reply(text: str, *, complete: bool = True, prompt: str = "How?") -> Exchange
 
 
 def guard(model: Words | None = None, **options: object) -> QwenStream:
-    made = QwenStream.model_validate({"allow_code": [CARD], "path": "unused", "lock": None, **options})
+    made = QwenStream.model_validate({"allow_code": [CARD], **options})
     made.attach(model or Words())
     return made
 
@@ -146,8 +146,26 @@ def test_it_judges_replies_only_and_code_must_be_allowed_by_name() -> None:
     assert judged_stages(guard()) == {"output"}
     with pytest.raises(ValidationError, match=r"allow_code: \[qwen3guard-stream-0\.6b\]"):
         QwenStream.model_validate({})
-    with pytest.raises(ValidationError, match="give path, or a lock"):
+    with pytest.raises(ValidationError, match="valid string"):
         QwenStream.model_validate({"allow_code": [CARD], "lock": None})
+
+
+def lock_files(folder: Path, names: Sequence[str]) -> Path:
+    """Lock these files of a folder."""
+    locked = [
+        LockedFile(path=name, size=(folder / name).stat().st_size, sha256=hash_file(folder / name)) for name in names
+    ]
+    entry = LockedGuard(
+        repo="a/b",
+        revision="0" * 40,
+        licence=Licence(id="x", accepted="x"),
+        remote_code=True,
+        folder=folder.name,
+        files=tuple(locked),
+    )
+    file = folder.parent / "guards.lock"
+    file.write_text(Lock(guards={CARD: entry}).to_text())
+    return file
 
 
 async def test_code_that_is_not_in_the_lock_is_not_run(tmp_path: Path) -> None:
@@ -155,21 +173,9 @@ async def test_code_that_is_not_in_the_lock_is_not_run(tmp_path: Path) -> None:
     folder.mkdir()
     for name in ("config.json", "violet.py", "other.py"):
         (folder / name).write_text("raise SystemExit")
-    locked = [
-        LockedFile(path=name, size=(folder / name).stat().st_size, sha256=hash_file(folder / name))
-        for name in ("config.json", "violet.py")
-    ]
-    entry = LockedGuard(
-        repo="a/b",
-        revision="0" * 40,
-        licence=Licence(id="x", accepted="x"),
-        remote_code=True,
-        folder="g",
-        files=tuple(locked),
-    )
-    (tmp_path / "guards.lock").write_text(Lock(guards={CARD: entry}).to_text())
+    lock = lock_files(folder, ("config.json", "violet.py"))
     with pytest.raises(ConfigError, match=r"other\.py is not in the lock"):
-        await QwenStream.model_validate({"allow_code": [CARD], "lock": str(tmp_path / "guards.lock")}).__aenter__()
+        await QwenStream.model_validate({"allow_code": [CARD], "lock": str(lock)}).__aenter__()
 
 
 @needs_extra
@@ -178,7 +184,8 @@ async def test_the_library_is_fed_as_the_models_card_says_and_the_stream_is_clos
 ) -> None:
     monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
     folder = write_repository(tmp_path / "guard")
-    made = QwenStream.model_validate({"allow_code": [CARD], "path": str(folder), "lock": None})
+    lock = lock_files(folder, sorted([file.name for file in folder.iterdir() if file.is_file()]))
+    made = QwenStream.model_validate({"allow_code": [CARD], "lock": str(lock)})
     async with made:
         verdict = await judge(made, reply("umbrella violet violet umbrella"))
         assert verdict.label is Label.UNSAFE
