@@ -62,6 +62,7 @@ class AtOnce:
     status: int = 200
     headers: tuple[tuple[str, str], ...] = (("content-type", "application/json"),)
     body: bytes = REPLY
+    attempts: int = 1
 
     async def complete(self, path: str, body: bytes, headers: CallerHeaders) -> Reply:
         """Give one turn to the loop and answer."""

@@ -160,12 +160,17 @@ class Line:
 
     async def _generate(self, model: Model) -> Answer | None:
         raw = orjson.dumps(self._call.body)
-        self._progress.called = True
-        self._progress.phase = "before_first_token"
-        if self._call.stream:
+        progress = self._progress
+        progress.called, progress.attempts = True, 1
+        progress.phase = "before_first_token"
+        try:
+            if not self._call.stream:
+                return await self._complete(model, raw)
             await self._relay(model, raw)
-            return None
-        return await self._complete(model, raw)
+        except UpstreamError as error:
+            progress.attempts = error.attempts
+            raise
+        return None
 
     async def _complete(self, model: Model, raw: bytes) -> Answer:
         call, progress = self._call, self._progress
@@ -174,7 +179,7 @@ class Line:
             reply = await model.complete(call.adapter.upstream_path, raw, call.headers)
         finally:
             progress.upstream_wait_s += perf_counter() - waiting
-        progress.upstream_status = reply.status
+        progress.upstream_status, progress.attempts = reply.status, reply.attempts
         self._upstream_headers = reply.headers
         try:
             body = parse_reply(reply.body)
@@ -266,7 +271,7 @@ class Line:
         try:
             async with model.stream(call.adapter.upstream_path, raw, call.headers) as reply:
                 progress.upstream_wait_s += perf_counter() - waiting
-                progress.upstream_status = 200
+                progress.upstream_status, progress.attempts = 200, reply.attempts
                 self._upstream_headers = reply.headers
                 if call.moderation is not None:  # the answer tells of the input as well
                     await self._await_input()

@@ -34,6 +34,11 @@ class Reply(Protocol):
         """The body, decoded."""
         ...
 
+    @property
+    def attempts(self) -> int:
+        """How often the server was asked."""
+        ...
+
 
 class ReplyStream(Protocol):
     """A streamed reply of a model server."""
@@ -46,6 +51,11 @@ class ReplyStream(Protocol):
     @property
     def chunks(self) -> AsyncIterator[bytes]:
         """Body bytes as they come."""
+        ...
+
+    @property
+    def attempts(self) -> int:
+        """How often the server was asked until the stream began."""
         ...
 
 

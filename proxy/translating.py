@@ -25,6 +25,7 @@ class Translated:
     status: int
     headers: Sequence[tuple[str, str]]
     body: bytes = field(repr=False)
+    attempts: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class TranslatedStream:
 
     headers: Sequence[tuple[str, str]]
     chunks: AsyncIterator[bytes]
+    attempts: int = 1
 
 
 class ChatBacked:
@@ -57,13 +59,13 @@ class ChatBacked:
             message = to_message(as_object(orjson.loads(reply.body)) or {})
         except ValueError as error:
             raise _unreadable() from error
-        return Translated(reply.status, reply.headers, orjson.dumps(message))
+        return Translated(reply.status, reply.headers, orjson.dumps(message), reply.attempts)
 
     @asynccontextmanager
     async def stream(self, path: str, body: bytes, headers: CallerHeaders) -> AsyncGenerator[ReplyStream]:
         """Ask for a streamed reply and translate it as it comes; errors as `complete`."""
         async with self._model.stream(_CHAT, _to_chat(body), headers) as reply:
-            yield TranslatedStream(reply.headers, _translate(reply.chunks))
+            yield TranslatedStream(reply.headers, _translate(reply.chunks), reply.attempts)
 
 
 async def _translate(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:

@@ -79,6 +79,7 @@ class Passing:
         self._clock = perf_counter()
         self._outcome: Outcome = "answered"
         self._error_kind: str | None = None
+        self._attempts = 0
         self._called = False
         self._status: int | None = None
         self._bytes = 0
@@ -119,11 +120,11 @@ class Passing:
         )
         try:
             async with runtime.pipeline.attend(out):
-                self._called = True
+                self._called, self._attempts = True, 1
                 async with runtime.models[self._upstream].forward(asked) as reply:
                     await self._pass_back(reply, out)
         except UpstreamError as error:
-            self._outcome, self._error_kind = "upstream_error", error.kind
+            self._outcome, self._error_kind, self._attempts = "upstream_error", error.kind, error.attempts
             if not out.status:
                 raise to_caller_error(error) from error
         except TimeoutError:
@@ -163,6 +164,7 @@ class Passing:
             outcome=self._outcome,
             upstream_call=UpstreamCall(
                 called=self._called,
+                attempts=self._attempts,
                 status=self._status,
                 seconds=seconds if self._called else None,
                 cancelled=self._called and self._outcome == "cancelled",

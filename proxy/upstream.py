@@ -6,8 +6,8 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from dataclasses import dataclass, field
-from typing import Any, Self, TypeVar, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Self, TypeVar, cast
 
 import orjson
 
@@ -48,6 +48,7 @@ class UpstreamReply:
     status: int
     headers: Headers
     body: bytes = field(repr=False)
+    attempts: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class UpstreamStream:
     status: int
     headers: Headers
     chunks: AsyncIterator[bytes]
+    attempts: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,8 @@ class Upstream:
         try:
             return await self._complete_once(path, body, sent, until)
         except RetryableError as error:
-            return await self._retry(error, until, lambda: self._complete_once(path, body, sent, until))
+            again = await self._retry(error, until, lambda: self._complete_once(path, body, sent, until))
+            return replace(again.value, attempts=again.attempts)
 
     def stream(
         self, path: str, body: bytes, headers: Headers = (), *, timeout_s: float | None = None
@@ -158,9 +161,9 @@ class Upstream:
         sent = self._headers(path, headers, _EVENTS)
         return _Opened(lambda: self._open(path, body, sent, until))
 
-    async def _open(self, path: str, body: bytes, sent: Headers, until: float) -> HttpStream:
+    async def _open(self, path: str, body: bytes, sent: Headers, until: float) -> _After[HttpStream]:
         try:
-            return await self._open_once(path, body, sent, until)
+            return _After(await self._open_once(path, body, sent, until), 1)
         except RetryableError as error:
             return await self._retry(error, until, lambda: self._open_once(path, body, sent, until))
 
@@ -227,17 +230,26 @@ class Upstream:
             if not usable:
                 stream.close()
 
-    async def _retry(self, failed: RetryableError, until: float, attempt: Callable[[], Awaitable[T]]) -> T:
+    async def _retry(self, failed: RetryableError, until: float, attempt: Callable[[], Awaitable[T]]) -> _After[T]:
+        attempts = 1
+
         def wait_s(_: RetryableError, number: int) -> float:
             return self._random.uniform(0.5, 1.0) * min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0 ** (number - 1))
 
         def enough(error: RetryableError, number: int) -> bool:
             return not error.loading and number > self._settings.retries
 
+        async def again() -> T:
+            nonlocal attempts
+            attempts += 1
+            return await attempt()
+
         try:
-            return await retry_after(failed, attempt, RetryableError, wait_s, enough, until)
-        except RetryableError as error:
-            raise error.cause from None
+            return _After(await retry_after(failed, again, RetryableError, wait_s, enough, until), attempts)
+        except UpstreamError as error:
+            last = error.cause if isinstance(error, RetryableError) else error
+            last.attempts = attempts
+            raise last from None
 
     # What is sent
 
@@ -318,16 +330,25 @@ class _Rest:
         return await anext(self._others) if first is None else first
 
 
+@dataclass(frozen=True, slots=True)
+class _After(Generic[T]):
+    """What came in the end, after so many attempts."""
+
+    value: T
+    attempts: int
+
+
 class _Opened(AbstractAsyncContextManager[UpstreamStream]):
     """A streamed reply of the model server, from its head to its end."""
 
-    def __init__(self, opening: Callable[[], Awaitable[HttpStream]]) -> None:
+    def __init__(self, opening: Callable[[], Awaitable[_After[HttpStream]]]) -> None:
         self._opening = opening
         self._reply: HttpStream | None = None
 
     async def __aenter__(self) -> UpstreamStream:
-        reply = self._reply = await self._opening()
-        return UpstreamStream(reply.status, to_caller(reply.headers), _Chunks(reply))
+        opened = await self._opening()
+        reply = self._reply = opened.value
+        return UpstreamStream(reply.status, to_caller(reply.headers), _Chunks(reply), opened.attempts)
 
     async def __aexit__(self, kind: object, error: object, trace: object) -> None:
         if self._reply is not None:
@@ -352,7 +373,9 @@ class _Chunks:
 
 def _no_route() -> UpstreamError:
     msg = "The model server of this model does not serve this route."
-    return UpstreamError(msg, status=404, code="unknown_route", kind="protocol")
+    error = UpstreamError(msg, status=404, code="unknown_route", kind="protocol")
+    error.attempts = 0
+    return error
 
 
 def _remaining(until: float) -> float:

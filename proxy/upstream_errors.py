@@ -77,6 +77,7 @@ def circuit_open(wait_s: float) -> UpstreamError:
         headers=(("retry-after", str(max(1, ceil(wait_s)))),),
     )
     error.kind = "circuit_open"
+    error.attempts = 0
     return error
 
 

@@ -86,6 +86,8 @@ class UpstreamError(GuardrailError):
         status: status the caller shall see (502 connect or protocol, 504 timeout, or the upstream's own).
         code: machine word of the error body.
         kind: label for metrics: connect, timeout, status, protocol or circuit_open.
+
+    `attempts` says how often it was asked; who asks again, or not at all, sets it.
     """
 
     def __init__(self, message: str, *, status: int, code: str, kind: str) -> None:
@@ -93,6 +95,7 @@ class UpstreamError(GuardrailError):
         self.status = status
         self.code = code
         self.kind = kind
+        self.attempts = 1
 
 
 class StoreError(GuardrailError):

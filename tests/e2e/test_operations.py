@@ -267,3 +267,18 @@ async def test_a_record_is_readable_within_a_second_of_the_reply(tmp_path: Path)
                     await asyncio.sleep(0.005)
             waits.append(asyncio.get_running_loop().time() - begun)
     assert min(waits) < 1.0, waits
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_journal_says_how_often_the_model_server_was_asked(tmp_path: Path, stream: bool) -> None:  # §3.1
+    loading = Answer(status=503, json={"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}})
+    upstream: dict[str, Any] = {"breaker_failures": 2, "retries": 0}
+    async with FakeUpstream() as up:
+        upstreams = {"main": {"base_url": up.url, **upstream}}
+        async with serving(guarded(up, tmp_path, upstreams=upstreams)) as proxy:
+            bad, down = (Answer(status=status, json={"error": {"message": "no"}}) for status in (400, 502))
+            cases: list[tuple[list[Answer], int]] = [([], 1), ([loading] * 2, 3), ([bad], 1), ([down], 1), ([down], 1)]
+            for script, attempts in [*cases, ([], 0)]:  # in the end the breaker is open
+                up.script(*script)
+                await proxy.chat(stream=stream)
+                assert (await proxy.records())[0]["upstream_call"]["attempts"] == attempts, script

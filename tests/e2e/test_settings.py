@@ -162,7 +162,9 @@ async def test_an_upstream_is_tried_again(tmp_path: Path) -> None:
         config["upstreams"]["main"] |= {"retries": retries}
         async with serving(parse(config)) as proxy:
             assert (await proxy.chat()).status_code == 502
-            waited.append((await proxy.records())[0]["upstream_call"]["seconds"])
+            call = (await proxy.records())[0]["upstream_call"]
+            assert (call["called"], call["attempts"]) == (True, retries + 1)
+            waited.append(call["seconds"])
     assert waited[0] < waited[1] >= 0.75  # what the pauses before four further attempts are at least
 
 

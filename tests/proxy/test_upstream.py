@@ -125,6 +125,7 @@ async def test_nobody_listening_is_502_after_the_retries(make: Make) -> None:
         error = await fails(upstream, stream=stream)
         assert (error.status, error.code, error.kind) == (502, "upstream_error", "connect")
         assert type(error) is UpstreamError
+        assert error.attempts == 2
 
 
 async def test_a_server_that_comes_up_between_attempts_is_reached(make: Make) -> None:
@@ -258,8 +259,10 @@ async def test_a_server_that_is_loading_is_asked_until_it_is_ready(  # LU-22
     if stream:
         async with upstream.stream(CHAT, STREAM) as reply:
             assert b"[DONE]" in b"".join([chunk async for chunk in reply.chunks])
+            assert reply.attempts == 4
     else:
-        assert (await upstream.complete(CHAT, BODY)).status == 200
+        whole = await upstream.complete(CHAT, BODY)
+        assert (whole.status, whole.attempts) == (200, 4)
     assert len(up.received) == 4
 
 
