@@ -8,7 +8,7 @@ IMAGE ?= guardrail-proxy
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help demo test check lint types imports unit format clients onnx bench lock image clean
+.PHONY: help demo test check lint types imports unit format clients onnx ratios bench lock image clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-8s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ clients: $(VENV)/.dev ## the real SDKs against the proxy; installs each into an 
 onnx: $(VENV)/.dev ## the classifiers with a tiny ONNX model; installs the extra onnx into the environment
 	$(BIN)/python -m pip install --quiet numpy onnxruntime tokenizers onnx
 	$(BIN)/python -m pytest tests/supervisors/test_classifier.py tests/supervisors/test_onnx_model.py
+
+ratios: $(VENV)/.dev ## what CI holds of the speed: ratios, on a machine that does nothing else
+	GUARDRAIL_RATIOS=1 $(BIN)/python -m pytest tests/bench/test_ratios.py
 
 bench: $(VENV)/.dev ## the measurements of docs/performance.md
 	$(BIN)/python -m bench
