@@ -9,6 +9,7 @@ from pathlib import Path
 from evals.commands.arguments import add_common, data_dir, runs_dir
 from evals.commands.output import Output, Subparsers
 from evals.datasets import list_cards, state
+from evals.datasets.load import how_to_obtain
 from evals.exits import Exit
 from evals.folder import RunFolder
 from evals.manifest import read_manifest
@@ -56,10 +57,12 @@ def _datasets(args: argparse.Namespace, out: Output) -> _Table:
     for listed in list_cards():
         card = listed.card
         if card is None:
-            rows.append((listed.id, "broken", "", listed.error or ""))
+            rows.append((listed.id, "broken", "", listed.error or "", ""))
         else:
-            rows.append((listed.id, state(card, folder), card.licence_class, card.title))
-    return ("id", "state", "licence", "title"), rows
+            found = state(card, folder)
+            advice = how_to_obtain(card) if found in ("missing", "gated") else ""
+            rows.append((listed.id, found, card.licence_class, card.title, advice))
+    return ("id", "state", "licence", "title", "how to get it"), rows
 
 
 def _supervisors(args: argparse.Namespace, out: Output) -> _Table:

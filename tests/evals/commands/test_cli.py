@@ -134,8 +134,12 @@ def test_runs_and_data_sets_are_listed(tmp_path: Path, capsys: pytest.CaptureFix
     assert _run(tmp_path, "list", "runs", "--json") == 0
     assert [(one["run"], one["state"]) for one in json.loads(capsys.readouterr().out)] == [("a", "complete")]
     assert _run(tmp_path, "list", "datasets", "--json", "--data-dir", str(tmp_path)) == 0
-    states = {one["id"]: one["state"] for one in json.loads(capsys.readouterr().out)}
-    assert (states["smoke"], states["bells"]) == ("present", "missing")
+    sets = {one["id"]: one for one in json.loads(capsys.readouterr().out)}
+    assert (sets["smoke"]["state"], sets["bells"]["state"]) == ("present", "missing")
+    assert sets["smoke"]["how to get it"] == ""
+    assert sets["bells"]["how to get it"] == "evals data fetch bells --accept-licence bells"
+    assert sets["spikee-mini"]["how to get it"].startswith("pip install --no-deps spikee==0.9.2, then evals data fetch")
+    assert all(one["how to get it"] for one in sets.values() if one["state"] in ("missing", "gated"))
 
 
 def test_failing_items_of_a_run_can_be_run_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
