@@ -74,9 +74,9 @@ def test_only_what_ended_in_an_error_is_run_again(tmp_path: Path, capsys: Captur
 @pytest.mark.parametrize(
     ("options", "code", "least", "most"),
     [
-        (("--deadline", "0.05", "--target", "fake?delay_ms=60000", "--max-errors", "100"), 12, 0, 0),
+        (("--deadline", "0.05", "--target", "fake?delay_ms=1000", "--max-errors", "100"), 12, 0, 0),
         (
-            ("--timeout", "0.05", "--target", "fake?delay_ms=60000", "--max-errors", "100", "--max-retries", "0"),
+            ("--timeout", "0.05", "--target", "fake?delay_ms=1000", "--max-errors", "100", "--max-retries", "0"),
             12,
             0,
             0,
