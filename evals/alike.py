@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 
 from evals.attempts import as_object
 from evals.client import objects
@@ -18,6 +19,8 @@ from evals.rows import Row, Rows
 from evals.scoring import AnswerVerdict
 from evals.statistics.jsonable import Json
 
+_REMEMBERED = 65_536
+"""Stories that the next trial is compared with; trials of an item stand together, so older ones hardly come again."""
 _MEMBERS = ("status", "cause", "gate", "flagged", "blocked", "served_model")
 _BEHAVIOUR = ("kind", "channel", "truncated", "provider_block")
 _VERDICT = ("supervisor", "stage", "label", "cause", "mode")
@@ -27,7 +30,7 @@ class Alike(Bag[Row]):
     """Rows with how many trials each stands for, in the order of the first of them."""
 
     def where(self, wanted: Callable[[PlannedTrial], bool]) -> Alike:
-        """Return those whose planned trial is wanted; its key and repeat are those of the first trial."""
+        """Return those whose planned trial is wanted; it has no key and no repeat."""
         return Alike((row, times) for row, times in self.counts() if wanted(row.planned))
 
     def by_group(self) -> Mapping[tuple[str, str], Alike]:
@@ -51,31 +54,49 @@ class Alike(Bag[Row]):
 
 def count_alike(rows: Rows) -> Alike:
     """Go through rows once and count those that tell the same story."""
+    known: dict[Hashable, int] = {}
+    shared = _Shared()
     first: list[Row] = []
-    places: dict[Hashable, int] = {}
-    stories: dict[_Story, _Story] = {}
-    lines: dict[_Story, JsonObject] = {}  # shared by all rows of a story: nobody changes them
     counts: list[int] = []
     for place, row in enumerate(rows):
-        own = _story(row.fields)
-        story = stories.setdefault(own, own)
-        key = (rows.shape(place), story, _said(row.answer, place), _said(row.behind, place))
-        known = places.setdefault(key, len(first))
-        if known == len(first):
-            line = None if row.line is None else lines.setdefault(story, _line(story))
-            first.append(Row(row.planned, line, row.answer, row.behind))
+        shape = rows.shape(place)
+        line, answer, behind = shared.line(row), shared.answer(row.answer), shared.answer(row.behind)
+        voted = any(one is not None and one.votes for one in (answer, behind))
+        # Lines and answers are kept as long as the rows, so no id comes again.
+        key = (shape, id(line), id(answer), id(behind), place if voted else None)
+        if key not in known:
+            if len(known) >= _REMEMBERED:
+                known.clear()
+            known[key] = len(first)
+            first.append(Row(shape, line, answer, behind))
             counts.append(0)
-        counts[known] += 1
+        counts[known[key]] += 1
     return Alike(zip(first, counts, strict=True))
 
 
-def _said(answer: AnswerVerdict | None, place: int) -> Hashable:
-    """Return what makes two answers equal; one with votes equals no other."""
-    if answer is None:
-        return None
-    if answer.votes:
-        return place
-    return answer.label, answer.cause, answer.detail, answer.behaviour, answer.score, answer.channel, answer.cost_usd
+class _Shared:
+    """Lines and answers without what is of one trial only, equal ones once; nobody changes them."""
+
+    def __init__(self) -> None:
+        self._lines: dict[_Story, JsonObject] = {}
+        self._answers: dict[Hashable, AnswerVerdict] = {}
+
+    def line(self, row: Row) -> JsonObject | None:
+        """Return what a line tells."""
+        if row.line is None:
+            return None
+        story = _story(row.line)
+        found = self._lines.get(story)
+        if found is None:
+            found = self._lines[story] = _line(story)
+        return found
+
+    def answer(self, answer: AnswerVerdict | None) -> AnswerVerdict | None:
+        """Return a verdict without its trial; one with votes equals no other."""
+        if answer is None or answer.votes:
+            return answer
+        own = replace(answer, trial_key="")
+        return self._answers.setdefault(own, own)
 
 
 _Story = tuple[tuple[Json, ...], tuple[Json, ...], tuple[tuple[Json, ...], ...]]
@@ -87,7 +108,7 @@ def _story(line: JsonObject) -> _Story:
     policy = line.get("policy")
     detail = line.get("detail") if str(line.get("cause")).startswith("status_") else None
     return (
-        (*[line.get(name) for name in _MEMBERS], detail, as_object(policy).get("version") if policy else None),
+        (*[line.get(name) for name in _MEMBERS], detail, as_object(policy).get("version"), bool(policy)),
         () if behaviour is None else tuple([seen.get(name) for name in _BEHAVIOUR]),
         tuple([_told(verdict) for verdict in objects(line.get("verdicts"))]),
     )
@@ -100,11 +121,11 @@ def _told(verdict: JsonObject) -> tuple[Json, ...]:
 def _line(story: _Story) -> JsonObject:
     """Return a trial line of what a story holds."""
     members, behaviour, verdicts = story
-    *plain, detail, version = members
+    *plain, detail, version, judged = members
     return {
         **dict(zip(_MEMBERS, plain, strict=True)),
         "detail": detail,
-        "policy": None if version is None else {"version": version},
+        "policy": {"version": version} if judged else None,
         "behaviour": dict(zip(_BEHAVIOUR, behaviour, strict=True)) if behaviour else None,
         "verdicts": [dict(zip((*_VERDICT, "scored"), one, strict=True)) for one in verdicts],
     }

@@ -20,21 +20,25 @@ class Bag(Iterable[T]):
     """
 
     def __init__(self, counts: Iterable[tuple[T, int]]) -> None:
-        self._counts = list(counts)
+        self._values: list[T] = []
+        self._times = array("I")
+        for value, times in counts:
+            self._values.append(value)
+            self._times.append(times)
 
     def counts(self) -> Iterator[tuple[T, int]]:
         """Yield the values with how often they are there."""
-        return iter(self._counts)
+        return zip(self._values, self._times, strict=True)
 
     def map(self, make: Callable[[T], U]) -> Bag[U]:
         """Return what is made of each value, as often."""
-        return Bag((make(value), times) for value, times in self._counts)
+        return Bag((make(value), times) for value, times in self.counts())
 
     def __len__(self) -> int:
-        return sum([times for _, times in self._counts])
+        return sum(self._times)
 
     def __iter__(self) -> Iterator[T]:
-        for value, times in self._counts:
+        for value, times in self.counts():
             yield from repeat(value, times)
 
 

@@ -76,6 +76,8 @@ _OWN = ("trial_key", "repeat")
 _SHARED = attrgetter(*[name for name in _NAMES if name not in _OWN])
 _MAKE: Callable[..., PlannedTrial] = PlannedTrial
 """Makes a trial of the values of another one, in the order of its fields."""
+_REMEMBERED = 4096
+"""Shapes that are compared with the next trial when a plan is read."""
 _HEAD = _NAMES.index("repeat") - 1
 """How many of the shared values stand before the repeat."""
 
@@ -92,15 +94,19 @@ class Plan(Sequence[PlannedTrial]):
         self._key = array("I")
         self._shape = array("I")
         self._repeat = array("I")
-        self._shapes: list[tuple[object, ...]] = []
+        self._shapes: list[PlannedTrial] = []
         known: dict[tuple[object, ...], int] = {}
         texts: dict[object, object] = {}
         for trial in trials:
             values: tuple[object, ...] = _SHARED(trial)
             shape = known.get(values)
             if shape is None:
-                shape = known[values] = len(known)
-                self._shapes.append(tuple([texts.setdefault(value, value) for value in values]))
+                if len(known) >= _REMEMBERED:  # the trials of an item stand together: older shapes hardly come again
+                    known.clear()
+                    texts.clear()
+                shape = known[values] = len(self._shapes)
+                shared = [texts.setdefault(value, value) for value in values]
+                self._shapes.append(_MAKE("", *shared[:_HEAD], 0, *shared[_HEAD:]))
             self._key.append(self.keys.add(trial.trial_key))
             self._shape.append(shape)
             self._repeat.append(trial.repeat)
@@ -116,16 +122,16 @@ class Plan(Sequence[PlannedTrial]):
         """Return a trial, or a part of the plan."""
         if isinstance(index, slice):
             return self.part(range(*index.indices(len(self))))
-        shape = self._shapes[self._shape[index]]
+        shape: tuple[object, ...] = _SHARED(self._shapes[self._shape[index]])
         return _MAKE(self.keys.key(self._key[index]), *shape[:_HEAD], self._repeat[index], *shape[_HEAD:])
 
     def key_place(self, index: int) -> int:
         """Return the place of a trial's key among the keys; two trials share it only in a plan that was changed."""
         return self._key[index]
 
-    def shape(self, index: int) -> int:
-        """Return a number that is the same for all trials that differ in key and repeat only."""
-        return self._shape[index]
+    def shape(self, index: int) -> PlannedTrial:
+        """Return a trial without key and repeat, the same one for trials beside each other that differ in these."""
+        return self._shapes[self._shape[index]]
 
     def part(self, places: Sequence[int]) -> Sequence[PlannedTrial]:
         """Return the trials at some places."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import overload
@@ -145,8 +145,8 @@ class Rows(Sequence[Row]):
     def __iter__(self) -> Iterator[Row]:
         return map(self._find, self._places)
 
-    def shape(self, index: int) -> Hashable:
-        """Return what the planned trial at a place shares with the repeats of its item."""
+    def shape(self, index: int) -> PlannedTrial:
+        """Return the planned trial at a place without its key and repeat."""
         place = self._places[index]
         if isinstance(self._plan, Plan):
             return self._plan.shape(place)
@@ -165,13 +165,10 @@ class Rows(Sequence[Row]):
 
     def by_group(self) -> Mapping[tuple[str, str], Rows]:
         """Split rows by data set and target, in plan order."""
-        names: dict[Hashable, tuple[str, str]] = {}
         groups: dict[tuple[str, str], array[int]] = {}
         for index, place in enumerate(self._places):
             shape = self.shape(index)
-            if shape not in names:
-                names[shape] = (self._plan[place].dataset, self._plan[place].target)
-            groups.setdefault(names[shape], array("Q")).append(place)
+            groups.setdefault((shape.dataset, shape.target), array("Q")).append(place)
         return {name: Rows(self._plan, self._find, places) for name, places in groups.items()}
 
     def grouped(self, name: Callable[[PlannedTrial], tuple[str, str]]) -> Mapping[tuple[str, str], Rows]:
