@@ -71,30 +71,31 @@ class Readings:
             start: first character.
             end: one past the last character.
         """
-        self.add_joined(path, grown, start, end)
+        made = self.add_joined(path, grown, start, end)
         if grown.kind == "media":
             return
         if grown.ended and end == grown.length:
-            self._ended.add(path)
+            self._ended.update([one.path for one in made])  # strings inside arguments have ended with them
         seen: set[str] = set()
         for begin, stop in grown.stretches(start, end):
             text = grown.text[begin:stop]
             if self._every or text not in seen:
                 seen.add(text)
                 alias = f"{path}~{begin}"
-                self._add_text(alias, (path, begin), grown, text)
+                made = self._add_text(alias, (path, begin), grown, text)
                 if stop in grown.cuts or grown.ended:
-                    self._ended.add(alias)
+                    self._ended.update([one.path for one in made])
 
-    def add_joined(self, path: str, grown: Field, start: int, end: int) -> None:
-        """Add part of a field in the one reading that a whole reply has."""
+    def add_joined(self, path: str, grown: Field, start: int, end: int) -> Sequence[Segment]:
+        """Add part of a field in the one reading that a whole reply has, and return its segments."""
         if grown.kind == "media":
             media = Media("audio/unknown", grown.length, "")
-            self._segments.append(Segment(path, "assistant", "media", "", self._turn, self._choice, media))
-        else:
-            self._add_text(path, (path, start), grown, grown.text[start:end])
+            made = [Segment(path, "assistant", "media", "", self._turn, self._choice, media)]
+            self._segments += made
+            return made
+        return self._add_text(path, (path, start), grown, grown.text[start:end])
 
-    def _add_text(self, path: str, place: tuple[str, int], grown: Field, text: str) -> None:
+    def _add_text(self, path: str, place: tuple[str, int], grown: Field, text: str) -> Sequence[Segment]:
         found = SegmentList("assistant", self._turn, self._choice)
         if grown.kind == "tool_args" and not (place[0] == path and place[1]):
             found.add_arguments(path, text)
@@ -103,6 +104,7 @@ class Readings:
         self._segments += found.found
         if place != (path, 0):
             self._places[path] = place
+        return found.found
 
     def ask(self, group: Group, named: Sequence[tuple[str, Supervisor]], *, complete: bool) -> Pass:
         """Return the question to this group."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, cast
 
@@ -20,11 +21,17 @@ from proxy.wire.adapter import Adapter
 from proxy.wire.chat import CHAT
 from proxy.wire.completions import COMPLETIONS
 from proxy.wire.errors import RequestError
+from proxy.wire.messages import MESSAGES
 from proxy.wire.responses import RESPONSES
 from proxy.wire.sse import DONE, data_frame, event_frame
 from supervisors.rules import Rules
 from supervisors.testing import context
 from supervisors.types import Segment
+from tests.e2e.fake_messages import message_events, tool_events
+from tests.e2e.fake_messages import text_events as message_texts
+from tests.e2e.fake_responses import call_events, stream
+from tests.e2e.fake_responses import frames as response_frames
+from tests.e2e.fake_responses import text_events as response_texts
 from tests.proxy.sink import Sink
 from tests.proxy.wire.bodies import REPLIES, REQUESTS, STREAMS, Json
 
@@ -178,3 +185,17 @@ def test_a_documented_reply_has_no_names_to_judge(number: int) -> None:
         "q",
         "r",
     }
+
+
+@pytest.mark.parametrize("action", ["block", "redact"])
+@pytest.mark.parametrize("mode", ["hold", "window", "sentence"])
+@pytest.mark.parametrize("said", [f"\n{CANARY}", f"so\t{CANARY}", f"{CANARY}\u00e9 {CANARY}"])
+def test_a_string_at_the_end_of_arguments_has_ended_with_them(action: str, mode: str, said: str) -> None:  # S-16, M-07
+    arguments = json.dumps({"q": said})
+    calls: dict[Adapter, bytes] = {
+        MESSAGES: b"".join(message_events(tool_events(0, arguments), message_texts(1, "and so on"))),
+        RESPONSES: b"".join(response_frames(stream(*call_events([arguments]), *response_texts(["and so on"], 1)))),
+    }
+    for adapter, raw in calls.items():
+        sent = relay(adapter, raw, [7, 300], on_unsafe=action, stream={"mode": mode, "window_chars": 1})
+        assert b"umbrella" not in sent
