@@ -73,8 +73,8 @@ PARTS = st.lists(st.tuples(KINDS, HARMLESS, CUTS), max_size=2)
 @given(data=st.data())
 def test_no_part_leaves_with_what_stands_at_its_end(adapter: Adapter, data: st.DataObject) -> None:
     word = data.draw(st.sampled_from(SPELLED))
-    said = data.draw(st.sampled_from(["", "so ", "a\n", "word " * 30])) + word
-    said += data.draw(st.sampled_from(["", ".", " and on"]))
+    said = data.draw(st.sampled_from(["", "so ", "a\n", "a\t", 'say "', "word " * 30])) + word
+    said += data.draw(st.sampled_from(["", "", "", ".", " and on"]))
     bad: Part = (data.draw(KINDS), said, data.draw(CUTS))
     raw = write(adapter, [*data.draw(PARTS), bad, *data.draw(PARTS)])
     rules = {"mode": data.draw(st.sampled_from(["hold", "window", "sentence"]))}
