@@ -243,18 +243,15 @@ def _prescribed(call: Call) -> tuple[tuple[str, Stage], ...]:
 
 
 def _view(call: Call, progress: Progress, kept: Kept) -> View:
-    number = chars = opaque = media = 0
-    for segments in (progress.request, *progress.replies.values()):
-        number += len(segments)
-        for segment in segments:
-            chars += len(segment.text)
-            opaque += segment.kind == "opaque"
-            media += segment.media is not None
+    segments = [*progress.request]
+    for reply in progress.replies.values():
+        segments += reply
+    unread = [segment for segment in segments if segment.media is not None or segment.kind == "opaque"]
     return View(
-        segments=number,
-        chars=chars,
-        opaque=opaque,
-        media=media,
+        segments=len(segments),
+        chars=sum([len(segment.text) for segment in segments]),
+        opaque=len([segment for segment in unread if segment.kind == "opaque"]) if unread else 0,
+        media=len([segment for segment in unread if segment.media is not None]) if unread else 0,
         unseen_history=call.unseen_history,
         input_hmac=kept.input_hmac,
         output_hmac=kept.output_hmac,

@@ -33,4 +33,6 @@ def probe_coherence(call: Call, progress: Progress) -> Mapping[str, Any] | None:
 
 def _own_verdict(call: Call, progress: Progress) -> Verdict | None:
     selves = call.plan.input.selves
+    if not selves:
+        return None
     return next((found.verdict for found in progress.input.assessments if found.supervisor in selves), None)

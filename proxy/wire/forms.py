@@ -171,7 +171,11 @@ def model_of(body: Mapping[str, Any]) -> str:
 
 def counts_of(usage: Mapping[str, Any]) -> dict[str, Any]:
     """Return the numbers of a report of usage under documented names; the words in it are no usage."""
-    return {key: _counted(child) for key, child in usage.items() if key in OF_USAGE and not isinstance(child, str)}
+    return {
+        key: child if child.__class__ is int else _counted(child)  # as nearly all are
+        for key, child in usage.items()
+        if key in OF_USAGE and not isinstance(child, str)
+    }
 
 
 def _counted(value: object) -> object:
