@@ -115,7 +115,7 @@ def _run(argv: Sequence[str] | None) -> int:
     except KeyboardInterrupt:
         out.problem("interrupted before the run had started")
         return Exit.INTERRUPTED
-    return code
+    return Exit.UNREAD if code == Exit.DONE and out.stdout.left else code
 
 
 def _with_defaults(parser: argparse.ArgumentParser, given: Sequence[str], path: Path) -> argparse.Namespace:

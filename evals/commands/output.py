@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from shutil import get_terminal_size
 from typing import Protocol
 
@@ -23,6 +23,24 @@ class Subparsers(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class Stdout:
+    """Standard output, and whether its reader has left, as `head` does: the rest goes nowhere and the verb goes on."""
+
+    left: bool = False
+
+    def write(self, text: str) -> None:
+        """Write and flush."""
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            self.left = True
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)
+
+
 @dataclass(frozen=True, slots=True)
 class Output:
     """How a verb speaks.
@@ -32,25 +50,27 @@ class Output:
         quiet: only errors on stderr.
         environ: environment variables, read once by the command.
         colour: results are painted.
+        stdout: where results go.
     """
 
     as_json: bool
     quiet: bool
     environ: Mapping[str, str]
     colour: bool = False
+    stdout: Stdout = field(default_factory=Stdout)
 
     def result(self, value: Json, lines: Iterable[str]) -> None:
         """Write a result: the value with ``--json``, else its lines."""
         self._clear()
         if self.as_json:
-            _write(json.dumps(value, ensure_ascii=True, allow_nan=False) + "\n")
+            self.stdout.write(json.dumps(value, ensure_ascii=True, allow_nan=False) + "\n")
         else:
-            _write("".join([f"{paint(line) if self.colour else line}\n" for line in lines]))
+            self.stdout.write("".join([f"{paint(line) if self.colour else line}\n" for line in lines]))
 
     def event(self, value: Json) -> None:
         """Write an event of a long verb, with ``--json`` only."""
         if self.as_json:
-            _write(json.dumps(value, ensure_ascii=True, allow_nan=False) + "\n")
+            self.stdout.write(json.dumps(value, ensure_ascii=True, allow_nan=False) + "\n")
 
     def note(self, text: str) -> None:
         """Say something beside the result."""
@@ -82,14 +102,3 @@ class Output:
         self._clear()
         sys.stderr.write(f"evals: {text}\n")
         sys.stderr.flush()
-
-
-def _write(text: str) -> None:
-    """Write to stdout; when its reader has left, as `head` does, the rest goes nowhere and the verb goes on."""
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
