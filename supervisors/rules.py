@@ -15,7 +15,7 @@ from supervisors.offload import Offload
 from supervisors.patterns import Pattern, compile_regex
 from supervisors.pii import pii_patterns
 from supervisors.scan import Finding, Matcher, Scan, build_matcher, scan_segments
-from supervisors.secrets import secret_patterns
+from supervisors.secrets import secret_patterns, token_patterns
 from supervisors.types import (
     Capability,
     Cause,
@@ -37,8 +37,9 @@ PRESETS: Mapping[str, Callable[[], tuple[Pattern, ...]]] = {
     "secrets": secret_patterns,
     "pii": pii_patterns,
     "injection": injection_patterns,
+    "tokens": token_patterns,
 }
-"""Built-in sets by name; one pattern of a set is named with a dot, e.g. ``pii.email``."""
+"""Built-in sets by name; one pattern is named with a dot, e.g. ``pii.email``, those of ``tokens`` as of ``secrets``."""
 
 SCOPES: tuple[Scope, ...] = ("conversation", "system", "tool_def")
 """All scopes; the verdict of several findings names the first of these that has one."""
@@ -107,7 +108,7 @@ class Rules(BaseModel):
         keywords_file: text file with one phrase a line; blank lines and lines beginning with ``#`` do not count. It
             is read once, at start, and its lines become `keywords`.
         patterns: regular expressions.
-        presets: built-in sets (``secrets``, ``pii``) or single patterns of them (``pii.email``).
+        presets: built-in sets (``secrets``, ``tokens``, ``pii``, ``injection``) or single patterns (``pii.email``).
         category: category of keywords, and of patterns that name none.
         loose: find keywords inside longer words too.
         variants: forms of a text that are searched; leaving some out is a gap.
@@ -265,7 +266,7 @@ def find_preset(name: str) -> tuple[Pattern, ...]:
     patterns = PRESETS[group]() if group in PRESETS else ()
     found = tuple([pattern for pattern in patterns if pattern.name == name]) if single else patterns
     if not found:
-        offered = [*PRESETS, *[pattern.name for load in PRESETS.values() for pattern in load()]]
+        offered = dict.fromkeys([*PRESETS, *[pattern.name for load in PRESETS.values() for pattern in load()]])
         msg = f"unknown preset {name!r}; there are: {', '.join(offered)}"
         raise ValueError(msg)
     return found

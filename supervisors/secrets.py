@@ -35,6 +35,7 @@ _PLACEHOLDERS = frozenset(
 _KEY_LABEL = "(?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?"
 _KEY_CHARS = 4096
 _JWT_CHARS = 2048
+_LONG = frozenset(("secrets.jwt", "secrets.private_key"))
 
 
 @lru_cache(maxsize=1)
@@ -91,6 +92,12 @@ def secret_patterns() -> tuple[Pattern, ...]:
             check=_password_value,
         ),
     )
+
+
+@lru_cache(maxsize=1)
+def token_patterns() -> tuple[Pattern, ...]:
+    """Return the patterns of the preset ``tokens``: those of ``secrets`` that hold a stream back only a little."""
+    return tuple([pattern for pattern in secret_patterns() if pattern.name not in _LONG])
 
 
 def _mixed(text: str) -> Iterator[Place]:

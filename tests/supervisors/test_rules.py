@@ -16,13 +16,14 @@ from pydantic import ValidationError
 
 from supervisors.ask import ask
 from supervisors.plugins import flatten_errors
-from supervisors.rules import Rules
+from supervisors.rules import Rules, find_preset
 from supervisors.testing import context, exchange
 from supervisors.types import Cause, Exchange, Kind, Label, Media, Role, Segment, Verdict
 from supervisors.variants import VARIANTS
 from tests.timing import PATIENCE_S, assert_cost, assert_linear
 
 PHRASE = "violet umbrella"
+PRESET_DOCS = Path(__file__).resolve().parents[2] / "docs" / "supervisors.md"
 FIXTURE = {
     "as written": (PHRASE, "raw"),
     "zero-width split": ("vi\u200bolet umb\u200crella", "norm"),
@@ -492,7 +493,7 @@ def test_a_finding_at_the_end_of_a_growing_text_waits_for_the_next_character() -
         (
             {"presets": ["pii.emial"]},
             "presets",
-            "unknown preset 'pii.emial'; there are: secrets, pii, injection, secrets.aws",
+            "unknown preset 'pii.emial'; there are: secrets, pii, injection, tokens, secrets.aws",
         ),
         ({"patterns": [{"name": "p", "regex": "("}]}, "patterns.0", "not RE2 syntax"),
         ({"patterns": [{"name": "p", "regex": "x*"}]}, "patterns.0", "matches the empty text"),
@@ -554,3 +555,15 @@ def test_presets_leave_benign_questions_alone(data_dir: Path) -> None:  # D-09
     flagged = sum([judge(rules, exchange(text)).label is not Label.SAFE for text in texts])
     assert len(texts) == 450 + 3 * 113 + 750
     assert flagged / len(texts) <= 0.002  # none was, when this was written
+
+
+@pytest.mark.parametrize(("preset", "chars"), [("secrets", 4096), ("tokens", 190), ("pii", 128), ("injection", 320)])
+def test_a_preset_holds_back_what_the_documentation_says(preset: str, chars: int) -> None:
+    assert Rules(presets=(preset,)).holdback_chars() == chars
+    (row,) = [line for line in PRESET_DOCS.read_text("utf-8").splitlines() if line.startswith(f"| `{preset}` |")]
+    assert row.endswith(f"| {chars:,} |")
+
+
+def test_tokens_are_the_secrets_without_the_two_long_ones() -> None:
+    names = {pattern.name for pattern in find_preset("secrets")}
+    assert {pattern.name for pattern in find_preset("tokens")} == names - {"secrets.jwt", "secrets.private_key"}
