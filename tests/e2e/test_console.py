@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import urljoin
 
 import pytest
 
@@ -25,3 +26,12 @@ async def test_it_has_no_other_files_and_a_door(tmp_path: Path) -> None:
         assert (await proxy.client.get("/console/..%2fapp.py")).status_code == 404
         door = await proxy.client.get("/console")
         assert (door.status_code, door.headers["location"]) == (307, "console/index.html")
+
+
+@pytest.mark.parametrize("door", ["/console", "/console/"])
+async def test_its_door_leads_to_the_page_with_and_without_a_slash(tmp_path: Path, door: str) -> None:
+    async with serving(tree("http://127.0.0.1:9/v1", tmp_path)) as proxy:
+        page = await proxy.client.get(door, follow_redirects=True)
+        assert (page.status_code, page.url.path) == (200, "/console/index.html")
+        sent_to = (await proxy.client.get(door)).headers["location"]
+        assert urljoin(f"http://host/prefix{door}", sent_to) == "http://host/prefix/console/index.html"
