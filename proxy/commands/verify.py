@@ -117,13 +117,21 @@ def fetch_metrics(url: str) -> Exposition:
         msg = f"cannot read the metrics: {type(error).__name__}: {error}"
         raise StoreError(msg) from error
     if reply.status_code != 200:
-        msg = f"cannot read the metrics: the answer has status {reply.status_code}, must be 200"
+        msg = f"cannot read the metrics: the answer has status {reply.status_code}, must be 200{_hint(reply.url)}"
         raise StoreError(msg)
     exposition = read_exposition(reply.text)
     if exposition.boot is None:
         msg = "the metrics name no boot: the address is not /metrics of a guardrail-proxy with a journal"
         raise StoreError(msg)
     return exposition
+
+
+def _hint(asked: httpx.URL) -> str:
+    """Say which address was probably meant, without what a query or a password of it holds."""
+    path = asked.path.rstrip("/")
+    if path.endswith("/metrics"):
+        return ""
+    return f"; the metrics are probably at {asked.copy_with(path=f'{path}/metrics', query=None, userinfo=b'')}"
 
 
 def _print(found: Iterator[Difference], summary: Summary) -> int:

@@ -21,7 +21,7 @@ from typing import Any
 import orjson
 import pytest
 
-from proxy.commands.verify import DIFFERS, HOLDS, UNPROVEN, add_parser, read_time
+from proxy.commands.verify import DIFFERS, HOLDS, UNPROVEN, add_parser, fetch_metrics, read_time
 from proxy.metrics import Metrics, read_exposition
 from proxy.record import ClientEnd, Record, UpstreamCall
 from proxy.rows import complete
@@ -536,6 +536,17 @@ async def test_what_cannot_be_checked_is_not_called_proven(tmp_path: Path, capsy
         with serving(body, status) as url:
             assert command("--journal", str(path), "--metrics", url) == UNPROVEN
         assert reason in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("path", ["", "/", "/?since=1"])
+def test_an_address_without_metrics_gets_the_one_that_was_meant(path: str) -> None:
+    with serving(b"", 404) as url:
+        base = url.removesuffix("/metrics")
+        with pytest.raises(StoreError, match="status 404, must be 200; the metrics are probably at") as refused:
+            fetch_metrics(base.replace("//", "//me:word@") + path)
+        assert str(refused.value).endswith(f" at {url}")
+        with pytest.raises(StoreError, match=r"must be 200$"):
+            fetch_metrics(url)
 
 
 async def test_since_and_until_limit_what_is_decided_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
