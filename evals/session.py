@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from urllib.parse import SplitResult, urlsplit
 
 from evals.attempts import Caller
 from evals.cache import Cache
@@ -34,6 +36,8 @@ from supervisors.transport import HttpClient, TransportLimits
 LOCAL_SLOTS = 2
 """Requests the local model answers at a time; more would only wait inside their deadline."""
 _POOL = 1024
+_REACH_S = 5.0
+"""How long a server may take to accept the one connection before a run."""
 _Send = Callable[[PlannedTrial], Awaitable[Finished]]
 
 
@@ -91,6 +95,50 @@ def check_same(folder: RunFolder, prepared: Prepared) -> None:
         lines = "\n  ".join(found)
         msg = f"{folder.path} is another run:\n  {lines}\nuse another --run-name, or --force-new to start anew"
         raise ConfigError(msg)
+
+
+def check_reachable(prepared: Prepared) -> None:
+    """Open one connection to the target and to the running proxy, and send nothing.
+
+    What answers from a cache is not asked for: a run may need no server then.
+
+    Raises:
+        ConfigError: nobody listens there, before a trial is spent on it.
+    """
+    cache = prepared.options.cache
+    if cache is not None and Path(cache).is_dir() and any(Path(cache).iterdir()):
+        return
+    proxy, target = prepared.options.proxy, prepared.target
+    arms = {trial.arm for trial in prepared.plan if trial.skip is None}
+    asked = arms - {"check"} if proxy is None else arms & {"observed", "direct"}
+    addresses = [proxy] if proxy is not None and arms & {"enforced", "check"} else []
+    addresses += [target.base_url] if target.base_url is not None and asked else []
+    for address in addresses:
+        _connect(address)
+
+
+def _connect(address: str) -> None:
+    parts = urlsplit(address)
+    shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    try:
+        where = _host_and_port(parts)
+        socket.create_connection(where, _REACH_S).close()
+    except ValueError as error:
+        msg = f"{shown}: expected a URL with a host, such as http://127.0.0.1:8000"
+        raise ConfigError(msg) from error
+    except TimeoutError as error:
+        msg = f"cannot reach {shown}: no connection within {_REACH_S:g} s; is the server up?"
+        raise ConfigError(msg) from error
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        msg = f"cannot reach {shown}: {reason}; is the server up?"
+        raise ConfigError(msg) from error
+
+
+def _host_and_port(parts: SplitResult) -> tuple[str, int]:
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError
+    return parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
 
 
 @dataclass(frozen=True, slots=True)

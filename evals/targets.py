@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from evals.datasets.load import hash_file
 from evals.fake import MODEL as FAKE_MODEL
@@ -149,7 +149,7 @@ def parse_target(spec: str, price: Price | None = None) -> Target:
 
 def _parse_url(spec: str, price: Price | None) -> Target:
     url, _, model = spec.partition("#")
-    parts = urlsplit(url)
+    parts = _split(url)
     if not model:
         msg = f"target {url}: name the model after a #, such as {url}#gpt-4o-mini"
         raise ConfigError(msg)
@@ -157,3 +157,14 @@ def _parse_url(spec: str, price: Price | None) -> Target:
         msg = "a target's URL carries no credentials; name the variable that holds the key with --api-key-env"
         raise ConfigError(msg)
     return Target("url", spec, (model,), base_url=url.rstrip("/"), price=price)
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        if parts.hostname and parts.port != 0:
+            return parts
+    except ValueError:  # a port that is no number
+        pass
+    msg = f"target {url.rpartition('@')[2]}: expected a URL with a host, such as http://127.0.0.1:8000/v1#m"
+    raise ConfigError(msg)

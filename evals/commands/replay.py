@@ -43,7 +43,7 @@ from evals.report.files import all_tables, write_report
 from evals.report.stored import compare_with_file
 from evals.rows import failing_items, join
 from evals.scoring import apply_rule
-from evals.session import Hooks, carry_out, check_same, create
+from evals.session import Hooks, carry_out, check_reachable, check_same, create
 from evals.state import Progress, progress_of
 from evals.statistics.jsonable import to_json
 from evals.summary import load_run, write_summary
@@ -225,12 +225,26 @@ def _open(args: argparse.Namespace, out: Output, prepared: Prepared) -> RunFolde
     if prepared.options.shard is not None:
         name = f"{name}.{prepared.options.shard.replace('/', '-of-')}"
     path = runs_dir(args, out) / name
-    if not (path / "manifest.json").exists():
-        return create(prepared, path, sys.argv)
-    if args.force_new:
-        return create(prepared, path.with_name(f"{name}-{make_run_id()}"), sys.argv)
-    check_same(RunFolder(path), prepared)
-    return RunFolder(path)
+    if (path / "manifest.json").exists() and not args.force_new:
+        return reopen(RunFolder(path), prepared)
+    if (path / "manifest.json").exists():
+        path = path.with_name(f"{name}-{make_run_id()}")
+    check_reachable(prepared)
+    return create(prepared, path, sys.argv)
+
+
+def reopen(folder: RunFolder, prepared: Prepared) -> RunFolder:
+    """Return a run that is to be continued; its servers are needed only when something is left to do.
+
+    Raises:
+        ConfigError: it is another run, or nobody listens at the address of its target or proxy.
+    """
+    check_same(folder, prepared)
+    if prepared.target.kind == "url" or prepared.options.proxy is not None:
+        run = load_run(folder)
+        if not progress_of(run.plan, run.counted).complete:
+            check_reachable(prepared)
+    return folder
 
 
 def execute(folder: RunFolder, prepared: Prepared, out: Output) -> int:

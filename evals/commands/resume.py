@@ -7,11 +7,10 @@ from pathlib import Path
 
 from evals.commands.arguments import add_common, find_run
 from evals.commands.output import Output, Subparsers
-from evals.commands.replay import execute
+from evals.commands.replay import execute, reopen
 from evals.manifest import read_manifest, refuse_imported
 from evals.options import read_options
 from evals.prepare import prepare
-from evals.session import check_same
 
 
 def add_parsers(commands: Subparsers) -> None:
@@ -41,5 +40,4 @@ def run(args: argparse.Namespace, out: Output) -> int:
     if given is not None:
         options = options.with_data_dir(str(given))
     prepared = prepare(options, out.environ)
-    check_same(folder, prepared)
-    return execute(folder, prepared, out)
+    return execute(reopen(folder, prepared), prepared, out)

@@ -1,19 +1,116 @@
-"""`evals replay`: what it says when trials fail."""
+"""`evals replay`: what it says when trials fail, and when nobody listens where it is to ask."""
 
 from __future__ import annotations
 
+import asyncio
+import queue
+import socket
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from evals.cli import main
+from evals.fake import FakeModel
+from evals.serving import serve
+
+DEAD = "http://127.0.0.1:1"
 
 
-def test_a_proxy_that_nobody_serves_is_named_as_the_cause(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@contextmanager
+def one_connection() -> Generator[str]:
+    """Listen until somebody has connected once; whoever comes later is refused."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(30)
+        port = listener.getsockname()[1]
+
+        def take_one() -> None:
+            listener.accept()[0].close()
+            listener.close()
+
+        waiting = threading.Thread(target=take_one)
+        waiting.start()
+        yield f"http://127.0.0.1:{port}"
+        waiting.join(30)
+
+
+def test_a_proxy_that_has_left_is_named_as_the_cause(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = ["--runs-dir", str(tmp_path), "--quiet"]
-    dead = ["--proxy", "http://127.0.0.1:9", "--ledger", "off", "--max-retries", "0", "--run-name", "dead"]
-    assert main(["replay", "smoke", *dead, "--max-errors", "3", "--concurrency", "1", *runs]) == 12
+    with one_connection() as url:
+        dead = ["--proxy", url, "--ledger", "off", "--max-retries", "0", "--run-name", "dead"]
+        assert main(["replay", "smoke", *dead, "--max-errors", "3", "--concurrency", "1", *runs]) == 12
     said = capsys.readouterr()
     assert "stopped: 4 of 10 trials failed: 4 x connect (nobody answers at the address)" in said.err
     assert main(["report", "dead", *runs]) == 0
     assert "4 x connect (nobody answers at the address)" in capsys.readouterr().out
+    assert main(["resume", "dead", *runs]) == 2
+    assert f"cannot reach {url}: connection refused" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        (["--target", f"{DEAD}/v1#x"], f"{DEAD}/v1"),
+        (["--target", f"{DEAD}/v1#x", "--ledger", "paired"], f"{DEAD}/v1"),
+        (["--proxy", DEAD, "--ledger", "off"], DEAD),
+        (["--proxy", "http://a:secret@127.0.0.1:1", "--ledger", "off"], DEAD),
+    ],
+)
+def test_a_server_that_is_down_is_named_before_a_trial_is_spent(
+    options: list[str], shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["replay", "smoke", *options, "--runs-dir", str(tmp_path), "--quiet"]) == 2
+    said = capsys.readouterr().err
+    assert f"cannot reach {shown}: connection refused; is the server up?" in said
+    assert "secret" not in said
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "options", [["--target", "http://127.0.0.1:no/v1#x"], ["--proxy", "http://127.0.0.1:no", "--ledger", "off"]]
+)
+def test_an_address_whose_port_is_no_number_is_shown(
+    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["replay", "smoke", *options, "--runs-dir", str(tmp_path), "--quiet"]) == 2
+    said = capsys.readouterr().err
+    assert "127.0.0.1:no" in said
+    assert "expected a URL with a host" in said
+
+
+def test_planning_and_a_run_without_model_need_no_server(tmp_path: Path) -> None:
+    runs = ["--runs-dir", str(tmp_path), "--quiet"]
+    assert main(["replay", "smoke", "--target", f"{DEAD}/v1#x", "--dry-run", *runs]) == 0
+    assert main(["direct", "smoke", "--limit", "1", *runs]) == 0
+
+
+@contextmanager
+def fake_model() -> Generator[str]:
+    """Serve the fake model from another thread, since a run handles signals in the main one."""
+    urls: queue.Queue[str] = queue.Queue()
+    loop, left = asyncio.new_event_loop(), asyncio.Event()
+
+    async def run() -> None:
+        async with serve(FakeModel()) as url:
+            urls.put(url)
+            await left.wait()
+
+    serving = threading.Thread(target=lambda: loop.run_until_complete(run()))
+    serving.start()
+    try:
+        yield urls.get(timeout=30)
+    finally:
+        loop.call_soon_threadsafe(left.set)
+        serving.join(30)
+        loop.close()
+
+
+def test_a_finished_run_is_shown_again_without_its_server(tmp_path: Path) -> None:
+    runs = ["--runs-dir", str(tmp_path), "--quiet"]
+    with fake_model() as url:
+        asked = ["replay", "smoke", "--target", f"{url}/v1#fake", "--run-name", "mine", "--limit", "1", "--yes", *runs]
+        assert main(asked) == 0
+    assert main(asked) == 0
+    assert main(["resume", "mine", *runs]) == 0
