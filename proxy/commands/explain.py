@@ -12,11 +12,13 @@ from proxy.check import explain_plan
 from proxy.commands.verify import Subparsers
 from proxy.config import Config, config_version, load_config, name_file
 from proxy.keys import Caller
-from proxy.plan import Planner
+from proxy.passes import holdback_of
+from proxy.plan import Planner, StagePlan
 from proxy.prepare import Catalogue, arrive, new_id, prepare
 from proxy.wire.body import parse_body
 from proxy.wire.chat import CHAT
 from proxy.wire.errors import RequestError
+from supervisors.ask import stream_capability
 from supervisors.errors import ConfigError
 
 
@@ -74,6 +76,7 @@ def explain(config: Config, raw: bytes, key: str | None = None) -> dict[str, Any
         "policies": list(call.plan.policies),
         "version": version,
         "supervisors": explain_plan(call),
+        "streams": _explain_stream(call.plan.output),
         "segments": [
             {
                 "path": segment.path,
@@ -86,3 +89,13 @@ def explain(config: Config, raw: bytes, key: str | None = None) -> dict[str, Any
             for segment in segments
         ],
     }
+
+
+def _explain_stream(plan: StagePlan) -> dict[str, Any]:
+    """Return how a streamed reply is held: the last so many characters of each supervisor, or `all` of the text."""
+    whole = plan.stream.mode == "hold"
+    held = {
+        name: "all" if whole or stream_capability(supervisor) == "final" else holdback_of(supervisor)
+        for name, supervisor in plan.blocking
+    }
+    return {"mode": plan.stream.mode, "window_chars": plan.stream.window_chars, "held_back_chars": held}

@@ -13,7 +13,8 @@ import pytest
 from supervisors.testing import Finds, Sleeps
 from supervisors.types import Supervisor, unsafe
 from tests.e2e.fake_upstream import Answer, FakeUpstream, chat_chunks, chat_reply, sse
-from tests.e2e.serving import CANARY, content_of, frames_of, guarded, hang_up, policy, serving, tree
+from tests.e2e.serving import CANARY, chat_body, content_of, frames_of, guarded, hang_up, policy, serving, tree
+from tests.timing import PATIENCE_S
 
 
 async def test_an_allowed_reply_is_the_upstreams_bytes(tmp_path: Path) -> None:  # W-07, W-08
@@ -55,6 +56,28 @@ async def test_a_blocked_stream_ends_with_notice_finish_and_done(tmp_path: Path)
         record = (await proxy.records())[0]
         assert record["outcome"] == "blocked_output"
         assert record["client"]["terminator"] == "done"
+
+
+async def test_sentences_arrive_while_the_rest_is_made_behind_the_preset_tokens(tmp_path: Path) -> None:
+    output = {"forced": ["keys"], "on_unsafe": "redact", "stream": {"mode": "sentence"}}
+    keys = {"keys": {"use": "rules", "presets": ["tokens"]}}
+    sentences = [f"The sea is {number} metres deep here and nobody minds. " for number in range(12)]
+    async with (
+        FakeUpstream() as up,
+        serving(guarded(up, tmp_path, supervisors=keys, policies=policy(output=output))) as proxy,
+    ):
+        up.script(Answer(frames=sse(*chat_chunks(*sentences)), hold_at=10))
+        asked = chat_body(stream=True)
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            proxy.client.stream("POST", "/v1/chat/completions", json=asked) as reply,
+        ):
+            lines = reply.aiter_lines()
+            while "metres deep" not in await anext(lines):
+                pass
+            up.release()
+            rest = [line async for line in lines]
+    assert "data: [DONE]" in rest
 
 
 async def test_a_supervisor_that_breaks_mid_stream_ends_it_with_an_error_frame(tmp_path: Path) -> None:  # W-27, W-06

@@ -138,6 +138,18 @@ async def test_explain_without_a_key_and_with_an_added_supervisor(tmp_path: Path
     assert [row["supervisor"] for row in shown["supervisors"] if row["stage"] == "input"] == ["words", "extra"]
 
 
+@pytest.mark.parametrize(("mode", "held"), [("window", {"keys": 190, "open": "all"}), ("hold", {"keys": "all"})])
+async def test_explain_says_how_much_of_a_stream_is_held_back(tmp_path: Path, mode: str, held: dict[str, Any]) -> None:
+    supervisors = {
+        "keys": {"use": "rules", "presets": ["tokens"]},
+        "open": {"use": "rules", "patterns": [{"name": "open", "regex": "a+b"}]},
+    }
+    output = {"forced": list(held), "stream": {"mode": mode, "window_chars": 300}}
+    path = write(tmp_path, {**GOOD, "supervisors": supervisors, "policies": {"all": {"output": output}}})
+    ended = await run_command("explain", path, "--request", request(tmp_path), environ=ENVIRON)
+    assert json.loads(ended.out)["streams"] == {"mode": mode, "window_chars": 300, "held_back_chars": held}
+
+
 @pytest.mark.parametrize(
     ("options", "fields", "said"),
     [
