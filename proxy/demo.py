@@ -100,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except DemoError as error:
         sys.stderr.write(f"demo: {error}\n")
         return 1
-    _say(f"\nDone in {perf_counter() - began:.0f} s.")
+    _say(f"\nDone in {perf_counter() - began:.0f} s, without the time to install.")
     return code
 
 
@@ -139,8 +139,9 @@ def _proxy(model: str, upstream: str) -> Generator[Served]:
     config.write_text(text, "utf-8")
     _say(f"Starting the proxy with {config}:\n\n{textwrap.indent(text, '    ')}")
     process, url = _start(config, PORT)
-    if process is None:  # the usual port is taken
+    if process is None:
         process, url = _start(config, 0)
+        _say(f"Port {PORT} is taken, using {httpx.URL(url).port} instead.")
     if process is None:
         msg = "the proxy found no port to listen on"
         raise DemoError(msg)
@@ -304,10 +305,16 @@ def _verify(served: Served) -> None:
     subprocess.run([sys.executable, "-m", "proxy.cli", *arguments], check=False)  # noqa: S603 - our own command
 
 
+def serve_again(served: Served) -> str:
+    """Return the arguments that serve the same config at the same address."""
+    port = httpx.URL(served.url).port
+    return f"serve --config {served.config}" + (f" --port {port}" if port != PORT else "")
+
+
 def _say_next(served: Served) -> None:
     bin_folder = Path(sys.executable).parent
     _say("\n--- next")
-    _say(f"    start it again:   {bin_folder / 'guardrail-proxy'} serve --config {served.config}")
+    _say(f"    start it again:   {bin_folder / 'guardrail-proxy'} {serve_again(served)}")
     _say(f"    use it:           base_url={served.url}/v1, model={served.model}, any key")
     _say(f"    open:             {served.url}/console  {served.url}/metrics  {served.url}/v1/decisions")
     target = "fake" if served.model == FAKE_MODEL else "local"

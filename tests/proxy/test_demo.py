@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
+import socket
 import subprocess
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
 import pytest
 
-from proxy.demo import flag_rates
+from proxy.demo import PORT, Served, flag_rates, serve_again
 from proxy.demo_upstream import FAKE_MODEL, start_fake
 from proxy.metrics import Exposition
 
@@ -42,21 +46,42 @@ def test_the_fake_upstream_repeats_what_it_was_told() -> None:
     assert reply["choices"][0]["message"]["content"] == "You said: hello"
 
 
+@pytest.mark.parametrize(("port", "option"), [(PORT, ""), (32781, " --port 32781")])
+def test_the_demo_can_be_served_again_at_the_addresses_it_prints(port: int, option: str) -> None:
+    served = Served(f"http://127.0.0.1:{port}", FAKE_MODEL, Path("config.yaml"))
+    assert serve_again(served) == f"serve --config config.yaml{option}"
+
+
+@contextmanager
+def taken(port: int) -> Generator[None]:
+    """Listen on a port, unless somebody else does."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of before are not a listener
+        with suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            listener.listen()
+        yield
+
+
 @pytest.mark.slow
 def test_the_demo_shows_each_kind_of_exchange_and_proves_its_journal(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}  # noqa: TID251 - the child needs the rest of it
-    done = subprocess.run(
-        [sys.executable, "-m", "proxy.demo", "--fake"],
-        cwd=tmp_path,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    with taken(PORT):
+        done = subprocess.run(
+            [sys.executable, "-m", "proxy.demo", "--fake"],
+            cwd=tmp_path,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "FAKE upstream" in done.stdout
+    (port,) = re.findall(rf"Port {PORT} is taken, using (\d+) instead", done.stdout)
+    assert f" --port {port}\n" in done.stdout
+    assert f"base_url=http://127.0.0.1:{port}/v1" in done.stdout
     assert [line.split()[-1] for line in done.stdout.splitlines() if "status:" in line] == ["200", "400", "200"]
     assert "finish:     content_filter" in done.stdout
     assert "embedded on input: flag rate" in done.stdout
