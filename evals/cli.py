@@ -6,7 +6,7 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import cast
@@ -64,6 +64,11 @@ _MODULES = (
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all verbs."""
+    return _build_parsers()[0]
+
+
+def _build_parsers() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """Return the parser of all verbs, and those of each verb."""
     parser = argparse.ArgumentParser(
         prog="evals",
         description="Measure supervised language models.",
@@ -74,7 +79,20 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="VERB")
     for module in _MODULES:
         module.add_parsers(commands)
-    return parser
+    return parser, commands.choices
+
+
+def _parse(given: Sequence[str]) -> argparse.Namespace:
+    """Parse a command line whose names may also stand between the options and behind them."""
+    parser, verbs = _build_parsers()
+    args, left = parser.parse_known_args(given)
+    if not left:
+        return args
+    verb: str = args.command
+    if any(word.startswith("-") for word in left):
+        verbs[verb].error(f"unrecognized arguments: {' '.join(left)}")
+    words = given[given.index(verb) + 1 :]
+    return verbs[verb].parse_intermixed_args(words, argparse.Namespace(command=verb))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -94,14 +112,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str] | None) -> int:
     given = list(sys.argv[1:] if argv is None else argv)
     environ = dict(os.environ)  # noqa: TID251 - the one reader of the harness
-    parser = build_parser()
-    args = parser.parse_args(given)
+    args = _parse(given)
     colour = wants_colour(environ, terminal=sys.stdout.isatty(), refused=bool(args.no_color))
     out = Output(as_json=bool(args.json), quiet=bool(args.quiet), environ=environ, colour=colour)
     logging.basicConfig(level=logging.INFO if args.verbose else logging.ERROR, stream=sys.stderr)
     try:
         if args.config is not None:
-            args = _with_defaults(parser, given, args.config)
+            args = _with_defaults(given, args.config)
         code: int = args.run(args, out)
     except DatasetError as error:
         out.problem(str(error))
@@ -118,7 +135,7 @@ def _run(argv: Sequence[str] | None) -> int:
     return Exit.UNREAD if code == Exit.DONE and out.stdout.left else code
 
 
-def _with_defaults(parser: argparse.ArgumentParser, given: Sequence[str], path: Path) -> argparse.Namespace:
+def _with_defaults(given: Sequence[str], path: Path) -> argparse.Namespace:
     """Parse again with the defaults of a file; what is on the command line wins.
 
     Raises:
@@ -133,13 +150,13 @@ def _with_defaults(parser: argparse.ArgumentParser, given: Sequence[str], path: 
         msg = f"--config {path}: expected a mapping of options, such as target: local"
         raise ConfigError(msg)
     options = {_option(name): value for name, value in cast("dict[object, object]", tree).items()}
-    known = vars(parser.parse_args(list(given)))
+    known = vars(_parse(given))
     unknown = sorted(options.keys() - known.keys())
     if unknown:
         msg = f"--config {path}: unknown options {', '.join(unknown)}; this verb has {', '.join(sorted(known))}"
         raise ConfigError(msg)
     words = next((i for i, word in enumerate(given) if word.startswith("-")), len(given))
-    return parser.parse_args([*given[:words], *_as_arguments(options), *given[words:]])
+    return _parse([*given[:words], *_as_arguments(options), *given[words:]])
 
 
 def _option(name: object) -> str:

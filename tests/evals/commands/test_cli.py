@@ -75,6 +75,41 @@ def test_a_mistake_is_one_clear_line_and_its_code(
     assert not list(tmp_path.glob("*/journal.jsonl"))
 
 
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["data", "show", "--accept-drift", "no-set"], "no data set 'no-set'"),
+        (["direct", "smoke", "--limit", "1", "no-set"], "no data set 'no-set'"),
+        (["frontier", "no-a", "--out", "t", "no-b"], "no run 'no-a'"),
+        (["compare", "no-a", "--metric", "detection_rate", "no-b"], "no run 'no-a'"),
+    ],
+)
+def test_names_may_stand_between_options_and_behind_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], args: list[str], said: str
+) -> None:
+    assert main([*args, "--runs-dir", str(tmp_path)]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_all_names_are_taken_with_options_from_a_file_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "options.yaml"
+    config.write_text("offline: true\n")
+    for words in (["--quiet"], ["--config", str(config)]):
+        assert _run(tmp_path, "data", "verify", "smoke", *words, "smoke", "--json") == 0
+        assert [one["dataset"] for one in json.loads(capsys.readouterr().out)] == ["smoke", "smoke"]
+
+
+@pytest.mark.parametrize("args", [["resume", "a", "--quiet", "b"], ["resume", "a", "--no-such", "b"]])
+def test_what_a_verb_does_not_take_is_said_with_its_own_usage(
+    args: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(args)
+    said = capsys.readouterr().err
+    assert said.startswith("usage: evals resume")
+    assert f"unrecognized arguments: {' '.join(args[2:]).removeprefix('--quiet ')}" in said
+
+
 def test_a_dry_run_makes_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(tmp_path, *SMOKE, "--dry-run", "--json") == 0
     planned: dict[str, Any] = json.loads(capsys.readouterr().out)
