@@ -27,7 +27,7 @@ from proxy.asgi import (
     send_methods,
 )
 from proxy.config import Config
-from proxy.edge import Direct, take_direct
+from proxy.direct import Direct, take_direct
 from proxy.gateway import Gateway
 from proxy.keys import read_key
 from proxy.line import SLOW_BYTES
@@ -224,7 +224,7 @@ def canonical_path(path: str) -> str:
     bare = path.rstrip("/") or "/"
     if path == "/console/":
         return path
-    head = bare.split("/", 2)[1]
+    head = bare.split("/", 2)[1] if bare.startswith("/") else ""  # the target of OPTIONS may be *
     return f"/v1{bare}" if head in _BARE else bare
 
 

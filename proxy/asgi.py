@@ -19,7 +19,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 
 class Way(Protocol):
-    """An answer without messages of ASGI; see `proxy.edge.Direct`."""
+    """An answer without messages of ASGI; see `proxy.direct.Direct`."""
 
     async def reply(self, status: int, headers: Sequence[Header], body: bytes) -> None:
         """Send a whole answer."""

@@ -109,7 +109,7 @@ class LimitsConfig(BaseModel):
 
     max_body_bytes: int = Field(default=32 * 1024 * 1024, ge=1)
     max_reply_bytes: int = Field(default=32 * 1024 * 1024, ge=1)
-    max_json_depth: int = Field(default=64, ge=4, le=512)
+    max_json_depth: int = Field(default=64, ge=4, le=200)
     max_choices: int = Field(default=16, ge=1)
     max_tokens: int | None = Field(default=None, ge=1)
     request_timeout_s: float = Field(default=600.0, gt=0)

@@ -17,6 +17,7 @@ from proxy.plan import StagePlan
 from proxy.stages import StageResult, conclude, never, settled_by, without_spans
 from proxy.stream import Gate
 from proxy.wire.adapter import Chunk, Frames
+from proxy.wire.body import bad_reply
 from proxy.wire.errors import RequestError
 from proxy.wire.segments import next_turn
 from proxy.wire.sse import COMMENT, SseParser
@@ -259,6 +260,9 @@ class Relay:
         if not self._terminator and self._progress.terminator != "done":
             self._progress.outcome, self._progress.upstream_error = "upstream_error", "protocol"
             await self._fail(RequestError(502, "upstream_error", "The model server ended its stream half-way."))
+        elif self._plan.blocking and not self._gates:  # no choice at all: nothing was judged, so nothing was answered
+            self._progress.outcome, self._progress.upstream_error = "upstream_error", "protocol"
+            await self._fail(bad_reply())
         elif self._plan.blocking or self._judging.closing is not None:
             await self._end_with_terminator()
 

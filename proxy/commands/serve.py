@@ -18,7 +18,7 @@ import uvicorn
 from proxy.app import create_app
 from proxy.commands.verify import Subparsers
 from proxy.config import Config, load_config, name_file
-from proxy.edge import server_settings
+from proxy.edge import STALL_S, server_settings
 from proxy.gateway import Gateway
 from proxy.logs import set_up_logging
 from proxy.reload import ConfigSource
@@ -70,7 +70,11 @@ def run(args: argparse.Namespace) -> int:
         return 4
     app = create_app(config, ConfigSource(args.config, adapt))
     server = DrainingServer(
-        server_settings(app, end_s=math.ceil(config.server.drain_timeout_s) + _LAST_S),
+        server_settings(
+            app,
+            end_s=math.ceil(config.server.drain_timeout_s) + _LAST_S,
+            stall_s=min(STALL_S, config.limits.request_timeout_s),
+        ),
         app.gateway,
     )
     host, port = listener.getsockname()[:2]

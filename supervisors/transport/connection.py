@@ -207,7 +207,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse, note progress, wake the reader once."""
-        if not self._busy:
+        if not self._busy or self._unsent:
             self.abort()  # bytes that answer no request: whatever follows cannot be trusted
             return
         self.got_bytes = True
@@ -283,6 +283,7 @@ class Connection(asyncio.Protocol):
         self._keep = bool(self._parser.should_keep_alive())
         names = {name for name, _ in self.headers}
         self._sized = "content-length" in names or "transfer-encoding" in names
+        self._release_writer()  # a large body that is still being sent was answered early
         if self._bodyless:
             self._keep = False  # the parser would wait for the body that HEAD announces
             self.complete = True

@@ -36,3 +36,17 @@ async def test_a_stream(tmp_path: Path, before: int) -> None:
         assert "[DONE]" not in reply.text
         (record,) = await proxy.records()
         assert (record["outcome"], record["upstream_call"]["error_kind"]) == ("upstream_error", "protocol")
+
+
+@pytest.mark.parametrize(
+    "frames", [[b": hello\n\n"], [b"data: [DONE]\n\n"], [b': x\n\ndata: {"choices":[],"usage":{}}\n\n']]
+)
+@pytest.mark.parametrize("route", ["/v1/chat/completions", "/v1/completions"])
+async def test_a_stream_without_a_choice_is_no_answer(tmp_path: Path, frames: list[bytes], route: str) -> None:
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        up.script(Answer(frames=frames, headers={"content-type": "text/event-stream"}))
+        body = {"model": "gpt", "stream": True, "messages": [{"role": "user", "content": "hello"}], "prompt": "hello"}
+        reply = await proxy.client.post(route, json=body)
+        assert (reply.status_code, reply.json()["error"]["code"]) == (502, "upstream_error")
+        (record,) = await proxy.records()
+        assert (record["outcome"], record["upstream_call"]["error_kind"]) == ("upstream_error", "protocol")
