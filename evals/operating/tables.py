@@ -176,7 +176,12 @@ def _gain(test: Comparison | None, sign: int) -> str:
     if test is None or test.difference is None:
         return "–"
     ends = sorted([sign * test.difference.lo, sign * test.difference.hi])
-    return f"{sign * test.difference.raw:+.3f} [{ends[0]:+.3f}, {ends[1]:+.3f}]"
+    return f"{_signed(sign * test.difference.raw)} [{_signed(ends[0])}, {_signed(ends[1])}]"
+
+
+def _signed(value: float) -> str:
+    text = f"{value:+.3f}"
+    return "0.000" if float(text) == 0 else text
 
 
 def tuned_lines(found: Tuned) -> list[str]:

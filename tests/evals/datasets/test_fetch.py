@@ -110,8 +110,10 @@ async def test_a_refusal_says_what_to_do(
 @respx.mock
 async def test_a_broken_connection_is_our_error(tmp_path: Path, client: httpx.AsyncClient) -> None:
     respx.get(file_url(toy(), "data/a b.csv")).mock(side_effect=httpx.ConnectError("down"))
-    with pytest.raises(DatasetError, match="cannot be fetched: ConnectError"):
+    with pytest.raises(DatasetError, match="cannot be fetched: ConnectError") as caught:
         await fetch(toy(), tmp_path, client, FetchOptions())
+    url = file_url(toy(), "data/a b.csv")
+    assert f"put {url} at {tmp_path / toy().files[0].name} by hand" in str(caught.value)
 
 
 async def test_a_licence_must_be_accepted_by_name(tmp_path: Path, client: httpx.AsyncClient) -> None:  # DS-04

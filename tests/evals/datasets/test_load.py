@@ -104,9 +104,11 @@ def test_a_malformed_file_is_drifted_with_the_reason(tmp_path: Path) -> None:
 
 
 def test_an_absent_file_says_how_to_get_it(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match=r"missing toy/toy\.csv; place the files") as caught:
+    with pytest.raises(DatasetError, match="place the files") as caught:
         read_dataset(toy(), tmp_path)
     assert not caught.value.drifted
+    assert f"missing toy/toy.csv in {tmp_path}; place the files" in str(caught.value)
+    assert str(caught.value).endswith("or --data-dir / $GUARDRAIL_DATA")
     assert state(toy(), tmp_path) == "missing"
     assert state(toy(gated="https://example.org/terms"), tmp_path) == "gated"
     assert "accept the terms at https://example.org/terms" in how_to_obtain(toy(gated="https://example.org/terms"))

@@ -89,3 +89,11 @@ def test_a_majority_of_unequal_members_is_warned_about() -> None:  # H-162
 def test_nothing_to_combine_is_a_mistake() -> None:
     with pytest.raises(ConfigError, match="no supervisor said anything"):
         combine_all(ROWS, (), Limits())
+
+
+def test_no_difference_is_printed_without_a_sign() -> None:
+    same = [row(n, truth, "110") for n, truth in enumerate(["harmful", "harmful", "benign", "benign"])]
+    printed = "\n".join(combination_lines(combine_all(same, NAMES[:2], Limits()), 9))
+    assert "0.000 [" in printed
+    assert "-0.000" not in printed
+    assert "+0.000" not in printed
