@@ -1,7 +1,8 @@
 """The harness against its own limits: each beside what it is held against, with CPU seconds beside those on the clock.
 
-A fake server that takes 50 ms runs in a process of its own; stored trials are made up as in `bench.scale`. Prints one
-line of JSON a measurement: what was measured, the limit, what it is held against, and the load of the machine.
+A fake server that takes 50 ms runs in a process of its own: the bench's upstream in C, or where there is no compiler
+the harness's in Python, which sets the pace itself. Stored trials are made up as in `bench.scale`. Prints one line of
+JSON a measurement: what was measured, the limit, what it is held against, and the load of the machine.
 
     python -m bench.harness --folder /tmp/bars
 """
@@ -22,7 +23,10 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
+from bench.bodies import BEHAVIOURS
+from bench.native import Invalid, build
 from bench.scale import answer, make_items, prepare
+from bench.targets import fake_upstream
 from evals.client import load_guard
 from evals.fake import MODEL, FakeModel, FakeOptions
 from evals.journal import Entry, JournalFile, JsonObject
@@ -76,7 +80,7 @@ def calls(arm: Arm | None, folder: Path, count: int = CALLS) -> JsonObject:
 
 
 async def _calls(arm: Arm | None, folder: Path, count: int) -> JsonObject:
-    async with _slow_server() as url:
+    async with _slow_server(folder) as url:
         if arm is None:
             cpu, start = process_time(), perf_counter()
             await _post_all(url, count)
@@ -100,8 +104,20 @@ async def _calls(arm: Arm | None, folder: Path, count: int) -> JsonObject:
 
 
 @asynccontextmanager
-async def _slow_server() -> AsyncGenerator[str]:
+async def _slow_server(folder: Path) -> AsyncGenerator[str]:
     """Run the fake server in a process of its own; yields its URL."""
+    try:
+        build("upstream")
+    except Invalid:
+        async with _python_server() as url:
+            yield url
+        return
+    with fake_upstream(folder) as target:
+        yield f"http://127.0.0.1:{target.port}{BEHAVIOURS['wait50']}/v1"
+
+
+@asynccontextmanager
+async def _python_server() -> AsyncGenerator[str]:
     words = [sys.executable, "-m", "bench.harness", "--serve"]
     child = await asyncio.create_subprocess_exec(*words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     if child.stdout is None or child.stdin is None:
