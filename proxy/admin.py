@@ -20,7 +20,7 @@ from proxy.asgi import read_body
 from proxy.check import run_check
 from proxy.checks import SERVED
 from proxy.console import CONTENT_TYPES, SECURITY, read_file
-from proxy.failures import record_unavailable
+from proxy.failures import deadline_exceeded, record_unavailable
 from proxy.gateway import Gateway
 from proxy.keys import Caller, read_key
 from proxy.plan import Request as PlanRequest
@@ -255,16 +255,19 @@ async def _check(runtime: Runtime, request: Request) -> Response:
     caller = runtime.keyring.authenticate(_presented(request))
     if not caller.check:
         raise RequestError(403, "route_not_allowed", "This key may not use /v1/guardrails/check.")
-    headers, limits = dict(request.headers), runtime.config.limits
+    headers, limits, attend = dict(request.headers), runtime.config.limits, runtime.pipeline.attend_alone
     arrival = arrive(CHAT, caller, headers, new_id(), request.scope["request_id"])
     with caller.admitted():
         try:
-            raw = await read_body(request.receive, headers, limits.max_body_bytes, limits.request_timeout_s)
+            raw = await read_body(request.receive, headers, limits.max_body_bytes, attend)
         except ClientGone:
             return Response(status_code=499)
         body = parse_body(raw, limits.max_json_depth)
         try:
-            return _json(await run_check(runtime, arrival, body))
+            async with attend():
+                return _json(await run_check(runtime, arrival, body))
+        except TimeoutError as error:
+            raise deadline_exceeded() from error
         except StoreError as error:
             raise record_unavailable() from error
 

@@ -187,9 +187,9 @@ class App:
         model = ""
         try:
             arrival.caller.allow_route(arrival.adapter.route)
-            limits = runtime.config.limits
+            limits, attend = runtime.config.limits, runtime.pipeline.attend_alone
             arrived = None if direct is None else direct.take_body()
-            raw = await read_body(receive, arrival.headers, limits.max_body_bytes, limits.request_timeout_s, arrived)
+            raw = await read_body(receive, arrival.headers, limits.max_body_bytes, attend, arrived)
             body = await _parse(raw, limits.max_json_depth)
             model = model_of(body)
             if arrival.adapter is MODERATIONS:

@@ -6,6 +6,7 @@ import asyncio
 import re
 import zlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Protocol
 
 from proxy.headers import Header
@@ -65,7 +66,11 @@ def read_request_id(headers: Mapping[str, str], made: str) -> str:
 
 
 async def read_body(
-    receive: Receive, headers: Mapping[str, str], max_bytes: int, timeout_s: float, arrived: bytes | None = None
+    receive: Receive,
+    headers: Mapping[str, str],
+    max_bytes: int,
+    attend: Callable[[], AbstractAsyncContextManager[object]],
+    arrived: bytes | None = None,
 ) -> bytes:
     """Read the whole body, decompressed; the limit applies while reading and while inflating.
 
@@ -73,7 +78,7 @@ async def read_body(
         receive: gives the parts.
         headers: of the request.
         max_bytes: most bytes, as sent and decompressed.
-        timeout_s: longest time until the body is complete.
+        attend: looks after the wait for it; TimeoutError comes out when it has lasted too long.
         arrived: the whole body as sent, if it is here already.
 
     Raises:
@@ -86,7 +91,7 @@ async def read_body(
     declared = headers.get("content-length", "")
     if declared.isdigit() and int(declared) > max_bytes:
         raise _too_large(max_bytes)
-    body = await _read_in_time(receive, max_bytes, timeout_s) if arrived is None else arrived
+    body = await _read_in_time(receive, max_bytes, attend) if arrived is None else arrived
     if len(body) > max_bytes:
         raise _too_large(max_bytes)
     encoding = headers.get("content-encoding", "").strip().lower()
@@ -98,9 +103,11 @@ async def read_body(
     return await asyncio.to_thread(inflate, body, max_bytes)
 
 
-async def _read_in_time(receive: Receive, max_bytes: int, timeout_s: float) -> bytes:
+async def _read_in_time(
+    receive: Receive, max_bytes: int, attend: Callable[[], AbstractAsyncContextManager[object]]
+) -> bytes:
     try:
-        async with asyncio.timeout(timeout_s):
+        async with attend():
             return await _read_all(receive, max_bytes)
     except TimeoutError as error:
         raise RequestError(408, "request_timeout", "The body of the request took too long to arrive.") from error

@@ -46,23 +46,27 @@ class Attendance:
         self._timeout_s = timeout_s
         self._running: set[Attended] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._ended: Callable[[], BaseException] | None = None
 
-    def attend(self, watch: Callable[[], Coroutine[Any, Any, None]]) -> Attended:
+    def attend(self, watch: Callable[[], Coroutine[Any, Any, None]] | None) -> Attended:
         """Return the context in which a body is looked after.
 
         Args:
             watch: waits until the caller leaves, then raises; started when the body has run for `PATIENCE_S`, and
-                cancelled when it ends.
+                cancelled when it ends. None where the body itself notices that the caller leaves.
         """
         return Attended(self, watch)
 
     def end_all(self, cause: Callable[[], BaseException]) -> None:
-        """Cancel every body; a fresh cause comes out in the place of each."""
+        """Cancel every body; a fresh cause comes out in the place of each, and of those that would begin later."""
+        self._ended = cause
         for attended in self._running:
             attended.interrupt(cause())
 
     def enter(self, attended: Attended, loop: asyncio.AbstractEventLoop) -> None:
-        """Look after one more."""
+        """Look after one more; raises the cause when all have been ended."""
+        if self._ended is not None:
+            raise self._ended()
         self._running.add(attended)
         if self._timer is None:
             self._timer = loop.call_later(min(LOOK_S, self._timeout_s), self._look, loop)
@@ -133,7 +137,7 @@ class Attended(Interruptible):
 
     __slots__ = ("_attendance", "_watch", "since")
 
-    def __init__(self, attendance: Attendance, watch: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def __init__(self, attendance: Attendance, watch: Callable[[], Coroutine[Any, Any, None]] | None) -> None:
         super().__init__()
         self._attendance = attendance
         self._watch = watch
@@ -150,7 +154,7 @@ class Attended(Interruptible):
         """Notice the deadline, or start to notice that the caller leaves."""
         if age_s >= timeout_s:
             self.interrupt(TimeoutError())
-        elif age_s >= PATIENCE_S and self._watcher is None:
+        elif age_s >= PATIENCE_S and self._watcher is None and self._watch is not None:
             self.start(self._watch)
 
 

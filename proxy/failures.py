@@ -51,3 +51,13 @@ def _usual_words(status: int) -> str:
 def record_unavailable() -> RequestError:
     """Return the 503 for an exchange whose record could not be stored."""
     return RequestError(503, "record_unavailable", "The decision journal takes no records; nothing was let through.")
+
+
+def deadline_exceeded() -> RequestError:
+    """Return the 504 for an exchange that took longer than `limits.request_timeout_s`."""
+    return RequestError(504, "deadline_exceeded", "The request took longer than the proxy allows.")
+
+
+def shutting_down() -> RequestError:
+    """Return the 503 for what comes too late, or lasts too long, for a process that ends (O-09)."""
+    return RequestError(503, "shutting_down", "The proxy is shutting down.")

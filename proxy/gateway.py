@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from secrets import token_bytes
 
 from proxy.config import Config
+from proxy.failures import shutting_down
 from proxy.metrics import Metrics
 from proxy.reload import ConfigSource, Watched, refuse_fixed
 from proxy.runtime import Runtime, declared_labels, open_runtime
@@ -76,7 +77,7 @@ class Gateway:
             RequestError: 503 ``overloaded`` when all places are taken, ``shutting_down`` while draining.
         """
         if self.draining:
-            raise RequestError(503, "shutting_down", "The proxy is shutting down.")
+            raise shutting_down()
         if self.in_flight >= self.config.limits.max_in_flight:
             raise RequestError(503, "overloaded", "Too many requests are being served.", headers={"retry-after": "30"})
         runtime = self.runtime

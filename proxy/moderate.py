@@ -11,7 +11,7 @@ import orjson
 
 from proxy.blocks import Blocked, block_error, blocking_policies, is_failure
 from proxy.call import Call, Progress, measure_overhead
-from proxy.failures import record_unavailable
+from proxy.failures import deadline_exceeded, record_unavailable
 from proxy.headers import Header, guardrail_headers
 from proxy.line import JSON
 from proxy.passes import join_passes
@@ -142,9 +142,7 @@ class Moderating:
             self._note_gone()
             return None
         except TimeoutError:
-            return self._refuse(
-                RequestError(504, "deadline_exceeded", "The request took longer than the proxy allows.")
-            )
+            return self._refuse(deadline_exceeded())
         except RequestError as refused:
             return self._refuse(refused)
 

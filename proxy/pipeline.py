@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from proxy.beside import Attendance, Attended
 from proxy.call import Call, Progress
+from proxy.failures import deadline_exceeded, shutting_down
 from proxy.line import Line
 from proxy.ports import Answer, ClientGone, Model, Responder, Settings, Sinks
 from proxy.wire.errors import RequestError
@@ -28,11 +29,15 @@ class Pipeline:
 
     def end_all(self) -> None:
         """End every exchange that still runs, streams with an error frame (O-09)."""
-        self._attendance.end_all(lambda: RequestError(503, "shutting_down", "The proxy is shutting down."))
+        self._attendance.end_all(shutting_down)
 
     def attend(self, out: Responder) -> Attended:
         """Run the body, an exchange that is not on the line, under the same deadline, watch and end as the others."""
         return self._attendance.attend(out.watch)
+
+    def attend_alone(self) -> Attended:
+        """Do the same for a body that need not notice, or notices itself, that its caller leaves."""
+        return self._attendance.attend(None)
 
     async def run(self, call: Call, model: Model, out: Responder) -> None:
         """Take one exchange from its parsed body to its record; only a bug and cancellation come out."""
@@ -59,7 +64,7 @@ class Pipeline:
             return None
         except TimeoutError:
             progress.outcome = "upstream_error"
-            return RequestError(504, "deadline_exceeded", "The request took longer than the proxy allows.")
+            return deadline_exceeded()
         except RequestError as refused:
             return refused
         except UpstreamError as failed:

@@ -9,7 +9,7 @@ from time import perf_counter
 
 from proxy.asgi import AsgiResponder, Receive, Scope, Send, read_body, read_headers, read_request_id, send_error
 from proxy.declared import UnguardedRoute
-from proxy.failures import record_unavailable, to_caller_error
+from proxy.failures import deadline_exceeded, record_unavailable, to_caller_error
 from proxy.gateway import Gateway
 from proxy.headers import Header
 from proxy.keys import Caller, read_key
@@ -111,8 +111,8 @@ class Passing:
         self._caller.allow_route(self._route.path)
         if not runtime.sinks.ready():
             raise record_unavailable()
-        limits = runtime.config.limits
-        body = await read_body(receive, headers, limits.max_body_bytes, limits.request_timeout_s)
+        most, attend = runtime.config.limits.max_body_bytes, runtime.pipeline.attend_alone
+        body = await read_body(receive, headers, most, attend)
         path: str = scope["path"].rstrip("/")
         query: bytes = scope.get("query_string", b"")
         asked = Passed(
@@ -130,8 +130,7 @@ class Passing:
         except TimeoutError:
             self._outcome = "upstream_error"
             if not out.status:
-                message = "The request took longer than the proxy allows."
-                raise RequestError(504, "deadline_exceeded", message) from None
+                raise deadline_exceeded() from None
 
     async def _pass_back(self, reply: UpstreamStream, out: AsgiResponder) -> None:
         """Send the reply; one that breaks off stays without its end, so that the caller sees that it is cut."""

@@ -150,6 +150,14 @@ async def test_all_can_be_ended_at_once() -> None:  # O-09
     attendance.end_all(lambda: ValueError("the end"))
     with pytest.raises(ValueError, match="the end"):
         await task
+    with pytest.raises(ValueError, match="the end"):  # nor is anything begun after that
+        await serve()
+
+
+async def test_a_body_that_notices_its_caller_itself_has_a_deadline_only() -> None:
+    with pytest.raises(TimeoutError):
+        async with Attendance(0.2).attend(None):
+            await asyncio.Event().wait()
 
 
 async def test_what_comes_later_is_not_begun_for_a_short_body() -> None:

@@ -152,16 +152,36 @@ async def test_a_second_signal_ends_at_once_with_records_flushed(tmp_path: Path,
     assert len(outcomes(tmp_path)) == 2
 
 
-async def test_a_caller_that_never_ends_its_body_does_not_hold_up_a_second_signal(tmp_path: Path) -> None:  # O-09
-    async with FakeUpstream() as up, serve_process(config(up.url, tmp_path, drain_grace_s=HANGS_S), tmp_path) as proxy:
-        host, port = proxy.client.base_url.host, proxy.client.base_url.port
-        reader, writer = await asyncio.open_connection(host, port)
-        writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{")
-        await writer.drain()
-        await asyncio.sleep(0.2)
-        proxy.send()
-        await until_draining(proxy)
-        proxy.send()
-        assert await proxy.wait() == 0
-        writer.close()
-        assert reader is not None
+UPLOADS = [ROUTE, "/v1/moderations", "/v1/messages", "/v1/guardrails/check", "/v1/files"]
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+async def test_callers_that_never_end_their_bodies_are_told_of_the_end(tmp_path: Path, signals: int) -> None:  # O-09
+    times = {"drain_grace_s": HANGS_S} if signals == 2 else {"drain_grace_s": 0.0, "drain_timeout_s": 0.2}
+    async with FakeUpstream() as up:
+        files = {"unguarded_routes": [{"method": "POST", "path": "/v1/files"}]}
+        async with serve_process(config(up.url, tmp_path, **times) | files, tmp_path) as proxy:
+            callers = [await begin_upload(proxy, path) for path in UPLOADS]
+            proxy.send()
+            if signals == 2:
+                await until_draining(proxy)
+                proxy.send()
+            async with asyncio.timeout(PATIENCE_S):
+                answers = [await reader.read() for reader, _ in callers]
+            assert await proxy.wait() == 0
+            for _, writer in callers:
+                writer.close()
+    assert [(answer[9:12], b"shutting_down" in answer) for answer in answers] == [(b"503", True)] * len(UPLOADS)
+    assert outcomes(tmp_path) == ["unavailable"] * (len(UPLOADS) - 1)  # a check that judged nothing has no record
+    assert "Traceback" not in "".join(proxy.log)
+
+
+async def begin_upload(proxy: Served, path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Send a head and a part of its body; the proxy has it when it has said that it wants the rest."""
+    base = proxy.client.base_url
+    reader, writer = await asyncio.open_connection(base.host, base.port)
+    head = f"POST {path} HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 100\r\n\r\n"
+    writer.write(head.encode())
+    assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+    writer.write(b"{")
+    return reader, writer

@@ -12,7 +12,7 @@ import uvloop
 from supervisors.transport import HttpClient, HttpRequest, TransportError, TransportLimits
 from tests.e2e.fake_upstream import Answer, FakeUpstream, chat_chunks, chat_reply, sse
 from tests.e2e.raw_server import serve_raw
-from tests.timing import AT_ONCE_S, PATIENCE_S
+from tests.timing import AT_ONCE_S, HANGS_S, PATIENCE_S
 
 
 def post(up: FakeUpstream, body: bytes = b"{}", timeout_s: float | None = PATIENCE_S) -> HttpRequest:
@@ -130,6 +130,29 @@ async def test_an_idle_connection_is_closed_after_a_while() -> None:
         async with asyncio.timeout(PATIENCE_S):
             await closed.wait()
         assert client.idle_connections == 0
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_peer_that_answers_before_it_has_read_a_large_body_is_heard(stream: bool) -> None:
+    heard = asyncio.Event()
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 413 Too Large\r\ncontent-length: 8\r\n\r\numbrella")
+        await heard.wait()  # it reads no more, and keeps the connection
+
+    async with serve_raw(refuse) as port, HttpClient() as client:
+        request = HttpRequest("POST", f"http://127.0.0.1:{port}/", (), bytes(16 << 20), HANGS_S)
+        async with asyncio.timeout(PATIENCE_S):
+            if stream:
+                async with client.stream(request) as reply:
+                    got = (reply.status, b"".join([chunk async for chunk in reply]))
+            else:
+                whole = await client.send(request)
+                got = (whole.status, whole.body)
+        heard.set()
+        assert got == (413, b"umbrella")
+        assert client.idle_connections == 0  # what is unsent of the body is no next request
 
 
 async def test_nobody_listening_is_a_connect_fault(client: HttpClient) -> None:
