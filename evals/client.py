@@ -19,6 +19,7 @@ from typing import Any, Literal, cast
 import yaml
 from pydantic import ValidationError
 
+from evals.asked import ask_only
 from evals.fingerprint import has_embedded, to_plain
 from evals.journal import JsonObject, sha256_json
 from evals.serving import serve
@@ -78,7 +79,7 @@ class Guard:
     def exhaustive(self) -> bool:
         """Say whether every stage asks everybody (H-134)."""
         stages = [stage for p in self.config.policies.values() for stage in (p.input, p.output)]
-        return all(stage.exhaustive or len(stage.forced) + len(stage.optional) < 2 for stage in stages)
+        return all(s.exhaustive or len(s.forced) + len(s.optional) < 2 or _only_notes(s) for s in stages)
 
     @property
     def self_judge(self) -> str | None:
@@ -95,12 +96,19 @@ class Guard:
         return self._plans[model]
 
 
-def load_guard(path: Path | None, environ: Mapping[str, str]) -> Guard:
+def _only_notes(stage: StagePolicy) -> bool:
+    """Say whether no verdict blocks, so that nothing ends the stage before everybody was heard."""
+    unknown = {action for action in stage.unknown_policy.model_dump().values() if action is not None}
+    return {stage.unsafe_action, *unknown, *[one.on_unsafe for one in stage.scopes.values()]} <= {"log", None}
+
+
+def load_guard(path: Path | None, environ: Mapping[str, str], only: Sequence[str] = ()) -> Guard:
     """Read a policy file: a proxy configuration of which only supervision is used.
 
     Args:
         path: None takes the built-in policy with the embedded guard.
         environ: where `{env: NAME}` is looked up.
+        only: the supervisors that are asked; none for all that the policy asks.
 
     Raises:
         ConfigError: one line a problem.
@@ -111,20 +119,11 @@ def load_guard(path: Path | None, environ: Mapping[str, str]) -> Guard:
     except OSError as error:
         msg = f"policy {file}: cannot be read: {error.strerror}"
         raise ConfigError(msg) from error
-    return parse_guard(file, text, environ)
+    return parse_guard(file, text, environ, only)
 
 
-def parse_guard(file: Path, text: str, environ: Mapping[str, str]) -> Guard:
-    """Read the text of a policy file.
-
-    Args:
-        file: its name in messages; files it names are looked up beside it.
-        text: its content.
-        environ: where `{env: NAME}` is looked up.
-
-    Raises:
-        ConfigError: one line a problem.
-    """
+def parse_guard(file: Path, text: str, environ: Mapping[str, str], only: Sequence[str] = ()) -> Guard:
+    """Read the text of a policy file; what it names is looked up beside `file`, the rest is as for `load_guard`."""
     try:
         tree: object = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -136,6 +135,7 @@ def parse_guard(file: Path, text: str, environ: Mapping[str, str]) -> Guard:
         raise ConfigError(msg)
     if not body.get("upstreams"):
         body |= _DUMMY
+    body = ask_only(body, only)
     body.pop("keys", None)
     try:
         config = parse_config(json.dumps(body), environ, file.parent)  # JSON is YAML

@@ -22,6 +22,7 @@ class RunOptions:
         sets: data sets, by id or alias.
         target: as written.
         guard: policy file; None takes the built-in one.
+        asked: the supervisors of it that are asked; none for all.
         arms: arms instead of the ledger's: ``check`` for supervisors alone.
         proxy: URL of a running proxy instead of one in this process.
         api_key_env, proxy_key_env: names of environment variables.
@@ -40,6 +41,7 @@ class RunOptions:
     data_dir: str
     target: str = "fake"
     guard: str | None = None
+    asked: tuple[str, ...] = ()
     ledger: Ledger = "shadow"
     arms: Arm | None = None
     selection: Selection = field(default_factory=Selection)

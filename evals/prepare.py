@@ -114,9 +114,12 @@ def prepare(options: RunOptions, environ: Mapping[str, str], guard: Guard | None
 
 def _guard_of(options: RunOptions, environ: Mapping[str, str]) -> Guard:
     """Return the guard that the options name; a running proxy without one has a policy of its own, unknown here."""
+    if options.proxy is not None and options.asked:
+        msg = "--only narrows a policy file, but a running proxy asks by its own policy: leave one of the two out"
+        raise ConfigError(msg)
     if options.proxy is not None and options.guard is None:
         return foreign_guard(options.proxy)
-    return load_guard(Path(options.guard) if options.guard else None, environ)
+    return load_guard(Path(options.guard) if options.guard else None, environ, options.asked)
 
 
 def _stages(guard: Guard) -> frozenset[Stage]:

@@ -94,6 +94,9 @@ def add_guard(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--guard", "--policy", type=Path, metavar="POLICY", help="policy file (default: the embedded guard)"
     )
+    group.add_argument(
+        "--only", action="append", default=[], metavar="NAME", help="ask only this supervisor of the policy; repeatable"
+    )
     group.add_argument("--proxy", metavar="URL", help="a running proxy instead of one in this process")
     group.add_argument("--proxy-key-env", metavar="NAME", help="variable that holds an admin key of that proxy")
 
@@ -151,6 +154,7 @@ def to_options(
         data_dir=str(data_dir(args, out)),
         target=getattr(args, "target", "fake"),
         guard=None if args.guard is None else str(args.guard),
+        asked=tuple(args.only),
         ledger=getattr(args, "ledger", "off"),
         arms=arms,
         selection=to_selection(args, only),

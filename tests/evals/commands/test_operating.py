@@ -56,6 +56,21 @@ def test_a_written_threshold_decides_as_it_was_said_to(runs: Path, tmp_path: Pat
     assert len(flags) == point["detection"]["n"] == 5
 
 
+def test_only_the_named_supervisor_is_asked(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ask = ["direct", "smoke", "--guard", str(runs / "heads.yaml"), *OPTIONS]
+    assert run(runs, *ask, "--run-name", "alone", "--only", "injection") == 0
+    assert set(to_judged(load_run(RunFolder(runs / "alone")))[0].said) == {"injection@input"}
+    manifest = json.loads((runs / "alone" / "manifest.json").read_text())
+    assert (
+        manifest["identity"]["guard"]
+        != json.loads((runs / "scores" / "manifest.json").read_text())["identity"]["guard"]
+    )
+    assert run(runs, *ask, "--only", "harms") == 2
+    assert "there are: harm, injection; did you mean 'harm'?" in capsys.readouterr().err
+    assert run(runs, *ask, "--only", "harm", "--proxy", "http://127.0.0.1:9") == 2
+    assert "--only narrows a policy file" in capsys.readouterr().err
+
+
 def test_a_tuned_policy_decides_as_its_evidence_says(
     runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

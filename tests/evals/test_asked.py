@@ -1,0 +1,39 @@
+"""Which supervisors of a policy file are asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from evals.asked import ask_only
+from supervisors.errors import ConfigError
+
+BODY: dict[str, Any] = {
+    "supervisors": {"words": {}, "guard": {}, "judge": {}},
+    "policies": {
+        "a": {"input": {"forced": ["words", "guard"], "on_unsafe": "log"}, "output": {"optional": ["judge"]}},
+        "b": {"attach": {"models": ["gpt"]}},
+    },
+}
+
+
+def test_only_the_named_ones_are_asked_and_the_rest_stays() -> None:
+    asked = ask_only(BODY, ["guard"])
+    assert asked["policies"] == {
+        "a": {"input": {"forced": ["guard"], "on_unsafe": "log"}, "output": {"optional": []}},
+        "b": {"attach": {"models": ["gpt"]}},
+    }
+    assert asked["supervisors"] == BODY["supervisors"]
+    assert ask_only(BODY, []) == BODY
+
+
+def test_a_name_that_no_stage_asks_is_an_error_that_names_those_there_are() -> None:
+    with pytest.raises(ConfigError, match=r"asks a supervisor 'gard'; there are: guard, judge, words; did you mean"):
+        ask_only(BODY, ["gard"])
+
+
+@pytest.mark.parametrize("body", [{}, {"policies": []}, {"policies": {"a": None}}, {"policies": {"a": {"input": 7}}}])
+def test_what_is_not_of_the_right_shape_is_left_to_the_validation(body: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="no stage of the policy asks"):
+        ask_only(body, ["guard"])
