@@ -13,6 +13,7 @@ from proxy.config import Config
 from proxy.declared import UpstreamConfig
 from proxy.plan import OPAQUE, TOOLS, UNSEEN, Request, matches
 from proxy.policy import Policy, StagePolicy
+from proxy.record import BYPASS_TASK
 from proxy.resolving import find_unresolved
 from proxy.wire.adapter import EMBEDDINGS_ROUTE, INPUT_ONLY, MODERATIONS_ROUTE
 from proxy.wire.chat import CHAT
@@ -75,6 +76,7 @@ def _check_all(config: Config) -> Iterator[Finding]:
         yield Finding("error", one.path, one.message)
     yield from _check_unused(config)
     yield from _check_aliases(config)
+    yield from _check_bypass(config)
     yield from _check_unguarded(config)
     yield from _check_names(config)
     yield from _check_attachments(config)
@@ -108,6 +110,24 @@ def _check_aliases(config: Config) -> Iterator[Finding]:
         if stage.mode == "shadow" or not stage.forced:
             message = f"the policy {name} forces no enforcing supervisor on its input, so nobody would moderate"
             yield Finding("error", f"moderations.aliases.{alias}", message)
+
+
+def _check_bypass(config: Config) -> Iterator[Finding]:
+    """Find tokens that nobody could make, or that open nothing (G-42)."""
+    for name, upstream in config.upstreams.items():
+        if not isinstance(upstream, UpstreamConfig) or not upstream.bypass:
+            continue
+        path = f"upstreams.{name}.bypass"
+        if config.bypass is None:
+            yield Finding("error", path, "there is no secret to sign with: give bypass.secret")
+        if upstream.vendor != "openai":
+            yield Finding(
+                "error", path, "only another proxy takes tokens, and it speaks OpenAI's protocol: vendor openai"
+            )
+    if config.bypass is not None and "*" not in config.served_models():
+        yield from _check_matches("bypass.accept", config.bypass.accept, config.served_models())
+    if BYPASS_TASK in config.tasks:
+        yield Finding("error", "tasks", f"the task {BYPASS_TASK!r} is reserved for calls with a token")
 
 
 def _check_unguarded(config: Config) -> Iterator[Finding]:

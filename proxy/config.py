@@ -17,6 +17,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from proxy.declared import (
+    BypassConfig,
     CacheConfig,
     LocalUpstreamConfig,
     ModelConfig,
@@ -137,6 +138,7 @@ class Config(BaseModel):
     journal: JournalConfig = JournalConfig()
     limits: LimitsConfig = LimitsConfig()
     moderations: ModerationsConfig = ModerationsConfig()
+    bypass: BypassConfig | None = None
     moderation_field: FieldMode = "answer"
     unguarded_routes: tuple[UnguardedRoute, ...] = ()
     tasks: tuple[str, ...] = ("title", "tags")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from supervisors.secret import Secret
 
 _STRICT = ConfigDict(frozen=True, extra="forbid")
+_SECRET_CHARS: Final = 32
 _PART: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._:~-]{1,256}\Z")
 """What may stand for a part in braces: never a dot segment, a slash or an escape."""
 
@@ -34,6 +35,7 @@ class UpstreamConfig(BaseModel):
     headers: dict[str, str] = {}
     allow_link_local: bool = False
     stream_usage: bool = False
+    bypass: bool = False
     max_concurrency: int | None = Field(default=None, ge=1)
     breaker_failures: int = Field(default=5, ge=0)
     breaker_open_s: float = Field(default=60.0, gt=0)
@@ -65,6 +67,23 @@ class ModelConfig(BaseModel):
     upstream: str
     model: str | None = None
     max_concurrency: int | None = Field(default=None, ge=1)
+
+
+class BypassConfig(BaseModel):
+    """Signed tokens by which the judges of one proxy pass through another one unjudged (G-42)."""
+
+    model_config = _STRICT
+
+    secret: Secret
+    ttl_s: float = Field(default=30.0, ge=1, le=300)
+    accept: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _check_secret(self) -> Self:
+        if len(self.secret.value) < _SECRET_CHARS:
+            msg = f"the secret at {self.secret.reference} is shorter than {_SECRET_CHARS} characters"
+            raise ValueError(msg)
+        return self
 
 
 class CacheConfig(BaseModel):

@@ -11,12 +11,14 @@ from secrets import token_bytes, token_hex
 from time import perf_counter
 from typing import Any, Final
 
+from proxy.bypass import Bypass
 from proxy.call import BOTH_STAGES, Call
 from proxy.config import LimitsConfig
 from proxy.declared import ModelConfig
 from proxy.inline import tighten_plan
 from proxy.keys import Caller
 from proxy.plan import Plan, Planner, Request
+from proxy.record import BYPASS_TASK
 from proxy.wire.adapter import INPUT_ONLY, Adapter
 from proxy.wire.body import refuse_forbidden, take_bool, take_guardrails
 from proxy.wire.errors import RequestError, invalid, unsupported
@@ -86,6 +88,7 @@ class Catalogue:
         version: config version.
         moderation: how the `moderation` field is treated.
         ask_usage: upstreams that are asked for the usage of every stream (W-04).
+        bypass: which calls of other proxies' judges pass unjudged (G-42).
     """
 
     models: Mapping[str, ModelConfig]
@@ -95,6 +98,7 @@ class Catalogue:
     version: str
     moderation: FieldSettings = field(default_factory=FieldSettings)
     ask_usage: frozenset[str] = frozenset()
+    bypass: Bypass = field(default_factory=Bypass)
 
 
 def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue, size_bytes: int = 0) -> Call:
@@ -125,7 +129,7 @@ def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue, size_b
     hide_usage = stream and served.upstream in catalogue.ask_usage and arrival.adapter.route in USAGE_ROUTES
     if hide_usage:
         hide_usage = ask_usage(body)
-    return Call(
+    call = Call(
         id=arrival.id,
         request_id=arrival.request_id,
         adapter=arrival.adapter,
@@ -147,6 +151,7 @@ def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue, size_b
         hide_usage=hide_usage,
         named=model in catalogue.models,
     )
+    return catalogue.bypass.admit(call, arrival.headers)
 
 
 def arrive(adapter: Adapter, caller: Caller, headers: Mapping[str, str], record_id: str, request_id: str) -> Arrival:
@@ -208,7 +213,7 @@ def read_task(headers: Mapping[str, str], tasks: Sequence[str]) -> str | None:
     word = headers.get("x-guardrail-task")
     if word is None:
         return None
-    return word if word in tasks else "other"
+    return word if word in tasks and word != BYPASS_TASK else "other"
 
 
 def _take_moderation(body: dict[str, Any], adapter: Adapter, settings: FieldSettings) -> FieldAsk | None:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from proxy.plan import UNSEEN
+from proxy.record import BYPASS_TASK
 from proxy.store.rules import Archive
 from proxy.wire.adapter import INPUT_ONLY, MODERATIONS_ROUTE
 from supervisors.types import Cause, Stage
@@ -28,9 +29,14 @@ def check_attached(body: Row, archive: Archive) -> Iterator[Found]:
         yield "key_id", f"is {body['key_id']!r}, which is no key of its config version"
     if kind == "unguarded":
         yield from _check_unguarded(body, archive)
-        return
-    if is_refused(body):
-        return
+    elif kind == "exchange" and body["task"] == BYPASS_TASK:
+        yield from _check_bypass(body, archive)
+    elif not is_refused(body):
+        yield from _check_policies(body, archive)
+
+
+def _check_policies(body: Row, archive: Archive) -> Iterator[Found]:
+    reach, kind = archive.reach, body["kind"]
     names = tuple(body["policy"]["names"])
     expected = reach.policies_of(body["model"], body["key_id"], body["route"])
     if kind == "moderation":
@@ -46,6 +52,13 @@ def check_attached(body: Row, archive: Archive) -> Iterator[Found]:
         return
     if body["outcome"] != "interrupted":
         yield from _check_forced(body, archive, names)
+
+
+def _check_bypass(body: Row, archive: Archive) -> Iterator[Found]:
+    if not archive.reach.lets_pass(body["model"]):
+        yield "task", f"is {BYPASS_TASK}, and its config version lets no judge pass to {body['model']!r}"
+    if body["policy"]["names"] or body["verdicts"] or body["decisions"]:
+        yield "task", f"is {BYPASS_TASK}, and yet it was judged"
 
 
 def is_refused(body: Row) -> bool:

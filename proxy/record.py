@@ -52,6 +52,10 @@ SHADOW_DROPPED = "queue_full"
 """Detail of the ``unknown/skipped`` verdict of a shadow supervisor whose queue was full."""
 
 
+BYPASS_TASK = "bypass"
+"""Tag of the call of another proxy's judge that passed unjudged (G-42); no caller can give it."""
+
+
 @light_dataclass(frozen=True, slots=True)
 class View:
     """What the canonical view contained.

@@ -11,6 +11,7 @@ from secrets import token_bytes
 from typing import Any, cast
 
 from proxy.bounded import Bounded, bound_supervisors
+from proxy.bypass import Bypass
 from proxy.cache import Caches
 from proxy.call import Call
 from proxy.checks import check_config
@@ -199,7 +200,9 @@ async def open_runtime(
         planner = Planner(config.policies, asked_of, remember=caches.remember if config.caches else None)
         field = FieldSettings(config.moderation_field, config.moderation_aliases())
         asked = frozenset([name for name, upstream in config.upstreams.items() if tells_usage(upstream)])
-        catalogue = Catalogue(config.served_models(), planner, config.limits, config.tasks, version, field, asked)
+        catalogue = Catalogue(
+            config.served_models(), planner, config.limits, config.tasks, version, field, asked, open_bypass(config)
+        )
         pipeline = Pipeline(line_settings, sinks)
         keyring = Keyring(config.keys)
         limited = limit_models(config, models)
@@ -295,7 +298,7 @@ async def _address(
 async def _open_chat(stack: AsyncExitStack, config: Config, addresses: Mapping[str, UpstreamSettings]) -> ChatService:
     client = HttpClient(TransportLimits(read_s=600.0))
     stack.push_async_callback(client.aclose)
-    served = config.served_models()
+    served, bypass = config.served_models(), open_bypass(config)
 
     def resolve(endpoint: Endpoint) -> Endpoint:
         if endpoint.url is not None:
@@ -303,8 +306,9 @@ async def _open_chat(stack: AsyncExitStack, config: Config, addresses: Mapping[s
         model = served.get(endpoint.model) or served.get("*")
         if model is None:
             return endpoint
-        address = addresses[model.upstream]
-        return Endpoint(model.model or endpoint.model, address.base_url, address.api_key, address.vendor)
+        address, name = addresses[model.upstream], model.model or endpoint.model
+        sign = bypass.signer(name) if getattr(config.upstreams[model.upstream], "bypass", False) else None
+        return Endpoint(name, address.base_url, address.api_key, address.vendor, sign)
 
     limits = config.limits
     settings = ChatSettings(
@@ -313,6 +317,12 @@ async def _open_chat(stack: AsyncExitStack, config: Config, addresses: Mapping[s
         max_waiting=limits.max_queue,
     )
     return ChatService(client, settings, resolve=resolve, name_of=owner_of(config))
+
+
+def open_bypass(config: Config) -> Bypass:
+    """Return the tokens that this proxy makes and takes."""
+    settings = config.bypass
+    return Bypass() if settings is None else Bypass(settings.secret.value, settings.ttl_s, settings.accept)
 
 
 def _context_opener(chat: ChatService, config: Config) -> Callable[[], Callable[[StagePlan], Context]]:
@@ -356,5 +366,6 @@ def _archive(config: Config, labels: Labels) -> Archive:
     }
     keys = {one.digest[:12]: KnownKey(name, one.tags) for name, one in config.keys.items()}
     unguarded = frozenset(route.path for route in config.unguarded_routes)
-    reach = Reach(attached, keys, config.moderation_aliases(), unguarded, config.journal.retention_days)
+    passing = config.bypass.accept if config.bypass is not None else ()
+    reach = Reach(attached, keys, config.moderation_aliases(), unguarded, config.journal.retention_days, passing)
     return Archive(rules, labels, forced, reach)

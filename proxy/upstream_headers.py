@@ -61,6 +61,10 @@ _FIXED_ONLY = frozenset({"authorization", "api-key", "x-api-key"})
 """An operator may set these for an upstream; a caller's are never passed on."""
 
 
+_OURS = "x-guardrail-depth"
+"""What `proxy.bypass` lets stand; a caller's is refused before, on every judged route."""
+
+
 def to_caller(headers: Headers) -> Headers:
     """Return the reply headers that a caller may see: of the list, and in the form that their documents give them."""
     return tuple(
@@ -82,7 +86,7 @@ def to_upstream(path: str, headers: Headers, allowed: tuple[str, ...] | None) ->
     """
     if allowed is None:
         allowed = ("anthropic-version", "anthropic-beta") if path.startswith("/messages") else ("openai-beta",)
-    wanted = {name.lower() for name in allowed}
+    wanted = {name.lower() for name in allowed} | {_OURS}
     found = [(lower, value) for name, value in headers if (lower := name.lower()) in wanted]
     if not found:
         return []
@@ -92,7 +96,7 @@ def to_upstream(path: str, headers: Headers, allowed: tuple[str, ...] | None) ->
     return [
         (name, value)
         for name, value in found
-        if name in wanted and not _never_sent(name) and _VISIBLE_ASCII.fullmatch(value)
+        if name in wanted and (name == _OURS or not _never_sent(name)) and _VISIBLE_ASCII.fullmatch(value)
     ]
 
 

@@ -5,7 +5,7 @@ Everything here is frozen and nothing here does I/O. `supervisors.testing` has s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, Protocol
@@ -237,12 +237,14 @@ class Endpoint:
         url: base URL up to and including ``/v1``; None means "look the alias up".
         api_key: secret value, never logged; None sends no key.
         vendor: ``openai`` for any OpenAI-compatible server; anything else goes through litellm.
+        sign: makes one further header for each request, None for none.
     """
 
     model: str
     url: str | None = None
     api_key: str | None = field(default=None, repr=False)
     vendor: str = "openai"
+    sign: Callable[[], tuple[str, str]] | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

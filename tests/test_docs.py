@@ -33,6 +33,7 @@ from proxy.config import (
     parse_config,
 )
 from proxy.declared import (
+    BypassConfig,
     CacheConfig,
     LocalUpstreamConfig,
     ModelConfig,
@@ -82,6 +83,7 @@ CONFIGURATION: Mapping[str, type[BaseModel]] = {
     "`on_block`": policy.BlockPolicy,
     "`journal`": JournalConfig,
     "`limits`": LimitsConfig,
+    "`bypass`": BypassConfig,
     "`moderations`": ModerationsConfig,
     "`unguarded_routes`": UnguardedRoute,
     "`caches.NAME`": CacheConfig,

@@ -46,6 +46,7 @@ class Reach:
         aliases: policy by model name of the moderations route.
         unguarded: declared routes that pass unjudged.
         retention_days: age at which records are deleted, None when they are kept.
+        bypass: names or patterns of the models that the judges of other proxies ask unjudged.
     """
 
     attached: Mapping[str, Attached] = field(default_factory=dict[str, Attached])
@@ -53,6 +54,7 @@ class Reach:
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])
     unguarded: frozenset[str] = frozenset()
     retention_days: float | None = None
+    bypass: tuple[str, ...] = ()
 
     def policies_of(self, model: str, key_id: str | None, route: str) -> tuple[str, ...]:
         """Return the policies an exchange falls under, sorted.
@@ -74,6 +76,10 @@ class Reach:
             )
         )
 
+    def lets_pass(self, model: str) -> bool:
+        """Say whether a judge of another proxy may have asked this model without being judged."""
+        return _matches(self.bypass, model)
+
     def knows(self, key_id: str | None) -> bool:
         """Say whether a caller with this key id could have been let in."""
         return key_id in self.keys if self.keys else key_id is None
@@ -84,8 +90,9 @@ def _matches(patterns: Sequence[str], value: str) -> bool:
 
 
 def reach_to_json(reach: Reach) -> dict[str, Any]:
-    """Return it as JSON, everything spelt out."""
-    return {
+    """Return it as JSON, everything spelt out; without `bypass`, as it was before there was one."""
+    bypass: dict[str, Any] = {"bypass": list(reach.bypass)} if reach.bypass else {}
+    return bypass | {
         "attached": {
             name: {dimension: list(getattr(each, dimension)) for dimension in Attached.__slots__}
             for name, each in reach.attached.items()
@@ -108,4 +115,5 @@ def reach_from_json(row: Mapping[str, Any]) -> Reach:
         aliases=dict(row["aliases"]),
         unguarded=frozenset(row["unguarded"]),
         retention_days=row["retention_days"],
+        bypass=tuple(row.get("bypass", ())),
     )

@@ -154,6 +154,8 @@ async def _ask_in_form(
     headers = [("content-type", "application/json"), ("accept", "application/json")]
     if target.api_key is not None:
         headers.append(("authorization", f"Bearer {target.api_key}"))
+    if target.sign is not None:
+        headers.append(target.sign())
     path = "/chat/completions" if request.prompt is None else "/completions"
     reply = await _post(client, (target.url or "").rstrip("/") + path, tuple(headers), body, progress)
     if reply.status >= 400:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from proxy.checks import check_config
 from proxy.config import Config
+from supervisors.secret import Secret
 from supervisors.testing import Always, Finds
 
 WORDS = {"use": "rules", "keywords": ["violet umbrella"]}
@@ -180,3 +182,16 @@ def test_a_judge_behind_the_proxy_itself_is_refused(judge: dict[str, Any]) -> No
     found = findings("error", **parts)
     assert any("reached through this proxy, which would judge the judge" in line for line in found), found
     assert findings("error", supervisors={"judge": {**JUDGE, "model": "gpt"}}) == []
+
+
+def test_a_token_that_nobody_could_make_or_that_opens_nothing_is_refused() -> None:  # G-42
+    other = {"base_url": "http://127.0.0.1:8081/v1", "bypass": True}
+    upstreams = {**BASE["upstreams"], "other": other}
+    assert any("upstreams.other.bypass: there is no secret" in line for line in findings("error", upstreams=upstreams))
+    secret = Secret("env:BYPASS", "a secret of more than thirty-two characters")
+    vendor = {**BASE["upstreams"], "other": {"vendor": "bedrock", "bypass": True}}
+    found = findings("error", upstreams=vendor, bypass={"secret": secret, "accept": ["nobody"]}, tasks=["bypass"])
+    assert [line.split(": ")[0] for line in found] == ["upstreams.other.bypass", "bypass.accept", "tasks"], found
+    assert findings("error", upstreams=upstreams, bypass={"secret": secret, "accept": ["g*"]}) == []
+    with pytest.raises(ValidationError, match="shorter than 32 characters"):
+        findings("error", bypass={"secret": Secret("env:BYPASS", "short")})

@@ -10,6 +10,7 @@ import pytest
 from proxy.reattach import check_attached, check_outcome, is_refused
 from proxy.rows import to_json
 from proxy.store.reach import Attached, KnownKey, Reach
+from proxy.store.rules import Archive
 from proxy.store.testing import ARCHIVE, record
 
 REACH = Reach(
@@ -80,3 +81,15 @@ def test_an_error_that_the_caller_saw_as_success_is_no_error() -> None:
     assert not is_refused(body())
     found = list(check_outcome(body(outcome="client_error")))
     assert found == [("outcome", "is client_error, and the caller got status 200")]
+
+
+def test_an_exchange_that_passed_with_a_token_is_of_an_opened_model_and_unjudged() -> None:  # G-42
+    archive = replace(ARCHIVE, reach=replace(ARCHIVE.reach, bypass=("judge*",)))
+    fits = body(task="bypass", model="judge-8b", policy={"names": []}, verdicts=[], decisions=[])
+    assert list(check_attached(fits, archive)) == []
+    assert [field for field, _ in check_attached(fits, ARCHIVE)] == ["task"]
+    assert [field for field, _ in check_attached({**fits, "model": "gpt"}, archive)] == ["task"]
+    judged = {**fits, "policy": {"names": ["default"]}}
+    assert [field for field, _ in check_attached(judged, archive)] == ["task"]
+    assert Archive.from_text(archive.to_text()).reach.bypass == ("judge*",)
+    assert "bypass" not in ARCHIVE.to_text()
