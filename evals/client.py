@@ -25,9 +25,10 @@ from evals.journal import JsonObject, sha256_json
 from evals.serving import serve
 from evals.statistics.jsonable import Json
 from proxy.app import create_app
-from proxy.config import Config, KeyConfig, name_file, parse_config
+from proxy.config import Config, KeyConfig, parse_config
 from proxy.declared import UpstreamConfig
 from proxy.local import LocalSettings, find_weights, start_local
+from proxy.locating import name_file
 from proxy.plan import Plan, Planner, Request, StagePlan
 from proxy.policy import Policy, ScopePolicy, StagePolicy, UnknownPolicy
 from proxy.redact import RedactionImpossible, redact_body
@@ -45,7 +46,6 @@ CHECK_ROUTE = "/v1/guardrails/check"
 _TARGET = "target"
 _DUMMY = {"upstreams": {_TARGET: {"base_url": "http://127.0.0.1:9/v1"}}}
 BUILTIN_POLICIES = Path(str(resources.files("evals"))) / "policies"
-
 Action = Literal["pass", "flag", "redact", "block"]
 
 

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Final, Literal, cast
 from urllib.parse import urlsplit
 
-from proxy.config import Config
+from proxy.config import Config, Examined
 from proxy.declared import UpstreamConfig
 from proxy.plan import OPAQUE, TOOLS, UNSEEN, Request, matches
 from proxy.policy import Policy, StagePolicy
@@ -59,6 +59,18 @@ def check_config(config: Config) -> list[Finding]:
     """Return every finding, errors first."""
     found = list(_check_all(config))
     return sorted(found, key=lambda finding: finding.severity)
+
+
+def check_examined(examined: Examined) -> list[Finding]:
+    """Return every finding about a file; while settings are wrong, the errors that the others have besides.
+
+    Warnings wait until then: what is not covered cannot be known before every supervisor is.
+    """
+    if examined.config is not None:
+        return check_config(examined.config)
+    mended = examined.mended
+    found = check_config(mended.value) if mended is not None else []
+    return [one for one in found if one.severity == "error" and mended is not None and mended.tells(one.path)]
 
 
 def _check_all(config: Config) -> Iterator[Finding]:

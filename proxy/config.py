@@ -25,14 +25,17 @@ from proxy.declared import (
     UnguardedRoute,
     UpstreamConfig,
 )
-from proxy.expand import MOVED, expand_short_form, inline_references, move_options
+from proxy.expand import MOVED, expand
 from proxy.hints import suggest
+from proxy.locating import name_file
+from proxy.mending import Mended, mend, named_supervisors
 from proxy.policy import Policy
 from proxy.reading import read_tree
+from proxy.referenced import SecretSource
 from proxy.store.reach import SCHEMA
 from proxy.wire.moderation_field import FieldMode
 from proxy.wire.moderations import DEFAULT_ALIAS
-from proxy.wire.segments import as_list, as_object
+from proxy.wire.segments import as_object
 from supervisors.errors import ConfigError, MissingError
 from supervisors.nesting import walk
 from supervisors.plugins import SupervisorEntry, flatten_errors
@@ -161,10 +164,7 @@ class Config(BaseModel):
         named = [(name, *place) for name, policy in self.policies.items() for place in policy.named()]
         models = {name: model.upstream for name, model in self.models.items()}
         problems = unknown_names(self.upstreams, models, self.supervisors, named)
-        known = _names(self.supervisors)
-        for section, entries in (("caches", self.caches), ("places", self.places)):
-            strange = [name for name in entries if name not in self.supervisors]
-            problems += [f"{section}.{name}: unknown supervisor {name!r}; known: {known}" for name in strange]
+        problems += unknown_owners(self.supervisors, {"caches": self.caches, "places": self.places})
         if problems:
             raise ValueError("\n".join(problems))
         return self
@@ -243,12 +243,14 @@ class Examined:
         problems: one line for every wrong setting.
         missing: one line for every secret that is not there.
         file: its name, which begins every line of an error; empty for a text that is no file.
+        mended: the config with stand-ins for what is wrong, to look for what does not fit together in the rest.
     """
 
     config: Config | None
     problems: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     file: str = ""
+    mended: Mended[Config] | None = None
 
     def require(self) -> Config:
         """Return the config of a file without problems; raises `ConfigError` with all of them."""
@@ -257,12 +259,6 @@ class Examined:
         if self.missing:
             raise MissingError(name_file(self.file, self.missing))
         return self.config
-
-
-def name_file(file: object, lines: Iterable[str]) -> str:
-    """Return lines about a config file, each with its name in front unless it holds it; without a name as they are."""
-    name = str(file or "")
-    return "\n".join([line if name in line else f"{name}: {line}" for line in lines])
 
 
 def load_config(path: Path, environ: Mapping[str, str] | None = None) -> Config:
@@ -302,23 +298,25 @@ def read_variable(name: str) -> str | None:
 
 
 def _examine(tree: dict[str, Any], environ: Mapping[str, str] | None, folder: Path) -> Examined:
-    expand_short_form(tree)
-    moved = move_options(tree)
-    inline_references(tree)
-    source = _Source(os.environ if environ is None else environ, folder, [])  # noqa: TID251 - the one reader
-    resolved = source.resolve(tree, "")
+    expanded = expand(tree)
+    source = SecretSource(os.environ if environ is None else environ, folder, [])  # noqa: TID251 - the one reader
+    resolved = source.resolve(tree)
     missing = tuple(source.missing)
+    found: list[tuple[str, str]] = []
     try:
-        return Examined(Config.model_validate(resolved), (), missing)
+        config = Config.model_validate(resolved)
     except ValidationError as error:
         found = [
-            (_written_path(where, moved), _with_hint(_KIND.sub(r"\1", where), message, resolved))
+            (_written_path(where, expanded.moved), _with_hint(_KIND.sub(r"\1", where), message, resolved))
             for where, message in flatten_errors(error)
         ]
-    problems = [f"{where}: {message}" if where else message for where, message in found]
+    else:
+        if not expanded.problems:
+            return Examined(config, (), missing)
+    problems = [*expanded.problems, *(f"{where}: {message}" if where else message for where, message in found)]
     lines = [line for problem in problems for line in problem.splitlines()]
     lines += [line for line in _unknown_in(tree) if line not in lines]  # pydantic stops before them
-    return Examined(None, tuple(lines), missing)
+    return Examined(None, tuple(lines), missing, mended=mend(resolved, expanded.changed, Config.model_validate))
 
 
 def _written_path(where: str, moved: frozenset[tuple[str, str]]) -> str:
@@ -338,61 +336,22 @@ def _with_hint(path: str, message: str, tree: Mapping[str, Any]) -> str:
     return message.replace("unknown setting", f"unknown setting{suggest(path, tree, Config.model_json_schema())}", 1)
 
 
-def _unknown_in(tree: Mapping[str, Any]) -> list[str]:
+def _unknown_in(tree: dict[str, Any]) -> list[str]:
     """Return the names used and not defined in a tree that has other problems too."""
-    parts = {part: as_object(tree.get(part, {})) for part in ("upstreams", "models", "supervisors", "policies")}
-    upstreams, models, supervisors, policies = (part if part is not None else {} for part in parts.values())
-    named: list[tuple[str, str, Sequence[object]]] = []
-    for name, policy in policies.items():
-        for stage in ("input", "output"):
-            settings = as_object((as_object(policy) or {}).get(stage)) or {}
-            named += [(name, f"{stage}.{how}", as_list(settings.get(how)) or ()) for how in ("forced", "optional")]
+    parts = {part: as_object(tree.get(part, {})) for part in ("upstreams", "models", "supervisors", "caches", "places")}
+    upstreams, models, supervisors, caches, places = (part if part is not None else {} for part in parts.values())
     wanted = {name: (as_object(model) or {}).get("upstream") for name, model in models.items()}
-    return unknown_names(upstreams, wanted, supervisors, named)
+    return unknown_names(upstreams, wanted, supervisors, named_supervisors(tree)) + unknown_owners(
+        supervisors, {"caches": caches, "places": places}
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """Where secrets come from, and what was not there."""
-
-    environ: Mapping[str, str]
-    folder: Path
-    missing: list[str]
-
-    def resolve(self, value: Any, path: str) -> Any:
-        items = as_list(value)
-        if items is not None:
-            return [self.resolve(item, f"{path}.{i}") for i, item in enumerate(items)]
-        if not isinstance(value, dict):
-            return value
-        mapping = cast("dict[str, Any]", value)
-        if len(mapping) == 1:
-            (kind, name), *_ = mapping.items()
-            if kind == "env" and isinstance(name, str):
-                return self._read_env(name, path)
-            if kind == "file" and isinstance(name, str):
-                return self._read_file(name, path)
-        return {key: self.resolve(item, f"{path}.{key}" if path else str(key)) for key, item in mapping.items()}
-
-    def _read_env(self, name: str, path: str) -> Secret:
-        if not self.environ.get(name):
-            self.missing.append(f"{path}: the environment variable {name} is not set")
-            return _stand_in(f"env:{name}")
-        return Secret(f"env:{name}", self.environ[name])
-
-    def _read_file(self, name: str, path: str) -> Secret:
-        try:
-            text = (self.folder / name).read_text("utf-8").strip()
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or "it is not a text file"
-            self.missing.append(f"{path}: cannot read the secret file {name}: {reason}")
-            return _stand_in(f"file:{name}")
-        if not text:
-            self.missing.append(f"{path}: the secret file {name} is empty")
-            return _stand_in(f"file:{name}")
-        return Secret(f"file:{name}", text)
-
-
-def _stand_in(reference: str) -> Secret:
-    """Return a secret that nobody has, so that the rest of the file can be checked; it is never served with."""
-    return Secret(reference, f"missing {sha256(reference.encode()).hexdigest()}")
+def unknown_owners(supervisors: Collection[str], sections: Mapping[str, Collection[str]]) -> list[str]:
+    """Return one line for every entry of a section that belongs to no supervisor."""
+    known = _names(supervisors)
+    return [
+        f"{section}.{name}: unknown supervisor {name!r}; known: {known}"
+        for section, entries in sections.items()
+        for name in entries
+        if name not in supervisors
+    ]

@@ -3,14 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
+from proxy.mending import STAND_IN
 from proxy.wire.segments import as_list, as_object
 from supervisors.errors import ConfigError
 from supervisors.nearest import did_you_mean
 
 
-def expand_short_form(tree: dict[str, Any]) -> None:
+@dataclass(frozen=True, slots=True)
+class Expanded:
+    """What was done to a tree.
+
+    Args:
+        moved: each section and supervisor that an option was moved to.
+        problems: one line for everything that could not be expanded; a stand-in or nothing is in its place.
+        changed: paths of those places.
+    """
+
+    moved: frozenset[tuple[str, str]]
+    problems: tuple[str, ...]
+    changed: frozenset[str]
+
+
+def expand(tree: dict[str, Any]) -> Expanded:
+    """Expand everything in a tree, going on where something cannot be."""
+    wrong: list[ConfigError] = []
+    _expand_short_form(tree, wrong)
+    moved = _move_options(tree, wrong)
+    _inline_references(tree, wrong)
+    places = frozenset(".".join(error.path.split(".")[:2]) for error in wrong)
+    return Expanded(moved, tuple(map(str, wrong)), places)
+
+
+def _expand_short_form(tree: dict[str, Any], wrong: list[ConfigError]) -> None:
     """Turn top-level `input:` and `output:` into the policy `default`, everything in them forced."""
     stages = {stage: tree.pop(stage) for stage in ("input", "output") if stage in tree}
     if not stages:
@@ -18,13 +45,14 @@ def expand_short_form(tree: dict[str, Any]) -> None:
     policies = tree.setdefault("policies", {})
     if not isinstance(policies, dict) or "default" in policies:
         msg = "top-level 'input' and 'output' are the policy 'default'; do not give both"
-        raise ConfigError(msg, "policies.default")
+        wrong.append(ConfigError(msg, "policies.default"))
+        return
     on_block = tree.pop("on_block", None)
-    default = {stage: _expand_stage(tree, stage, value) for stage, value in stages.items()}
+    default = {stage: _expand_stage(tree, stage, value, wrong) for stage, value in stages.items()}
     policies["default"] = default if on_block is None else {**default, "on_block": on_block}
 
 
-def _expand_stage(tree: dict[str, Any], stage: str, value: Any) -> Any:
+def _expand_stage(tree: dict[str, Any], stage: str, value: Any, wrong: list[ConfigError]) -> Any:
     names = as_list(value)
     if names is not None:
         return {"forced": names}
@@ -34,7 +62,8 @@ def _expand_stage(tree: dict[str, Any], stage: str, value: Any) -> Any:
     inline = options.pop("supervisors")
     if not isinstance(inline, dict):
         msg = "'supervisors' maps names to supervisors"
-        raise ConfigError(msg, f"{stage}.supervisors")
+        wrong.append(ConfigError(msg, f"{stage}.supervisors"))
+        return options
     named = cast("dict[str, Any]", inline)
     shared = as_object(tree.setdefault("supervisors", {}))
     forced = as_list(options.get("forced", []))
@@ -43,7 +72,7 @@ def _expand_stage(tree: dict[str, Any], stage: str, value: Any) -> Any:
     for name, entry in named.items():
         if shared.setdefault(name, entry) != entry:
             msg = f"the name {name!r} stands for two different supervisors"
-            raise ConfigError(msg, f"{stage}.supervisors.{name}")
+            wrong.append(ConfigError(msg, f"{stage}.supervisors.{name}"))
     options["forced"] = [*forced, *named]
     return options
 
@@ -52,7 +81,7 @@ MOVED: Mapping[str, str] = {"cache": "caches", "max_concurrency": "places"}
 """Options of an entry that the supervisor itself knows nothing of, and the sections they are moved to."""
 
 
-def move_options(tree: dict[str, Any]) -> frozenset[tuple[str, str]]:
+def _move_options(tree: dict[str, Any], wrong: list[ConfigError]) -> frozenset[tuple[str, str]]:
     """Move options from the entries of `supervisors` to sections of their own, as `MOVED` says.
 
     Returns:
@@ -63,67 +92,70 @@ def move_options(tree: dict[str, Any]) -> frozenset[tuple[str, str]]:
     for name, entry in entries.items():
         options = as_object(entry)
         for option in [] if options is None else [option for option in MOVED if option in options]:
-            _move(tree, name, option, (options or {})[option])
+            _move(tree, name, option, wrong)
             moved.add((MOVED[option], name))
         if options is not None:
             entries[name] = {key: value for key, value in options.items() if key not in MOVED}
     return frozenset(moved)
 
 
-def _move(tree: dict[str, Any], name: str, option: str, value: Any) -> None:
+def _move(tree: dict[str, Any], name: str, option: str, wrong: list[ConfigError]) -> None:
     section = as_object(tree.setdefault(MOVED[option], {}))
     if section is None or name in section:
         msg = f"give {option!r} in the entry or under {MOVED[option]!r}, not both"
-        raise ConfigError(msg, f"supervisors.{name}.{option}")
-    section[name] = value
+        wrong.append(ConfigError(msg, f"supervisors.{name}.{option}"))
+        return
+    section[name] = tree["supervisors"][name][option]
 
 
-def inline_references(tree: dict[str, Any]) -> None:
+def _inline_references(tree: dict[str, Any], wrong: list[ConfigError]) -> None:
     """Replace members and steps given as the name of a top-level supervisor by that supervisor's entry.
 
-    Raises:
-        ConfigError: the name is unknown, or a supervisor contains itself.
+    A name that is unknown, or leads a supervisor into itself, is a problem.
     """
     entries = as_object(tree.get("supervisors"))
     if entries is not None:
+        inliner = _Inliner(entries, wrong)
         tree["supervisors"] = {
-            name: _inline(entry, entries, (name,), f"supervisors.{name}") for name, entry in entries.items()
+            name: inliner.inline(entry, (name,), f"supervisors.{name}") for name, entry in entries.items()
         }
 
 
-def _inline(entry: Any, entries: Mapping[str, Any], seen: tuple[str, ...], path: str) -> Any:
-    options = as_object(entry)
-    if options is None:
-        return entry
-    inlined = dict(options)
-    members = as_object(options.get("members"))
-    if members is not None:
-        inlined["members"] = {
-            name: _follow(member, entries, seen, f"{path}.members.{name}") for name, member in members.items()
-        }
-    steps = as_list(options.get("steps"))
-    if steps is not None:
-        inlined["steps"] = [
-            _inline_step(step, entries, seen, f"{path}.steps.{index}") for index, step in enumerate(steps)
-        ]
-    return inlined
+@dataclass(frozen=True, slots=True)
+class _Inliner:
+    entries: Mapping[str, Any]
+    wrong: list[ConfigError]
 
+    def inline(self, entry: Any, seen: tuple[str, ...], path: str) -> Any:
+        options = as_object(entry)
+        if options is None:
+            return entry
+        inlined = dict(options)
+        members = as_object(options.get("members"))
+        if members is not None:
+            inlined["members"] = {
+                name: self._follow(member, seen, f"{path}.members.{name}") for name, member in members.items()
+            }
+        steps = as_list(options.get("steps"))
+        if steps is not None:
+            inlined["steps"] = [self._inline_step(step, seen, f"{path}.steps.{i}") for i, step in enumerate(steps)]
+        return inlined
 
-def _inline_step(step: Any, entries: Mapping[str, Any], seen: tuple[str, ...], path: str) -> Any:
-    options = as_object(step)
-    if options is None or "supervisor" not in options:
-        return step
-    return {**options, "supervisor": _follow(options["supervisor"], entries, seen, f"{path}.supervisor")}
+    def _inline_step(self, step: Any, seen: tuple[str, ...], path: str) -> Any:
+        options = as_object(step)
+        if options is None or "supervisor" not in options:
+            return step
+        return {**options, "supervisor": self._follow(options["supervisor"], seen, f"{path}.supervisor")}
 
-
-def _follow(member: Any, entries: Mapping[str, Any], seen: tuple[str, ...], path: str) -> Any:
-    if not isinstance(member, str):
-        return _inline(member, entries, seen, path)
-    if member in seen:
-        msg = f"a supervisor cannot contain itself: {' > '.join((*seen, member))}"
-        raise ConfigError(msg, path)
-    if member not in entries:
-        hint = did_you_mean(member, map(str, entries))
-        msg = f"unknown supervisor {member!r}; known: {', '.join(sorted(map(str, entries)))}{hint}"
-        raise ConfigError(msg, path)
-    return _inline(entries[member], entries, (*seen, member), path)
+    def _follow(self, member: Any, seen: tuple[str, ...], path: str) -> Any:
+        if not isinstance(member, str):
+            return self.inline(member, seen, path)
+        if member in seen:
+            msg = f"a supervisor cannot contain itself: {' > '.join((*seen, member))}"
+        elif member not in self.entries:
+            hint = did_you_mean(member, map(str, self.entries))
+            msg = f"unknown supervisor {member!r}; known: {', '.join(sorted(map(str, self.entries)))}{hint}"
+        else:
+            return self.inline(self.entries[member], (*seen, member), path)
+        self.wrong.append(ConfigError(msg, path))
+        return STAND_IN

@@ -10,6 +10,7 @@ from secrets import token_bytes
 
 from proxy.config import Config
 from proxy.failures import shutting_down
+from proxy.locating import name_file
 from proxy.metrics import Metrics
 from proxy.reload import ConfigSource, Watched, refuse_fixed
 from proxy.runtime import Runtime, declared_labels, open_runtime
@@ -187,7 +188,8 @@ class Gateway:
             runtime = await self._open(group, config)
         except GuardrailError as error:
             self.metrics.count_reload(applied=False)
-            extra = {"file": str(source.path), "problems": str(error).splitlines()}
+            said = name_file(source.path, str(error).splitlines())
+            extra = {"file": str(source.path), "problems": said.splitlines()}
             log.error("changed config rejected, the last good one stays in force", extra=extra)  # noqa: TRY400 - no bug
             return
         old, self._runtime = self.runtime, runtime

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from proxy.commands.verify import Subparsers
-from proxy.config import Config, load_config, name_file
+from proxy.config import Config, load_config
+from proxy.locating import name_file
 from proxy.logs import show_warnings
 from proxy.runtime import open_chat
 from supervisors.attacks import ATTACKS, FlipReport, flip_rate

@@ -10,8 +10,9 @@ from typing import Any
 
 from proxy.check import explain_plan
 from proxy.commands.verify import Subparsers
-from proxy.config import Config, config_version, load_config, name_file
+from proxy.config import Config, config_version, load_config
 from proxy.keys import Caller
+from proxy.locating import name_file
 from proxy.passes import holdback_of
 from proxy.plan import Planner, StagePlan
 from proxy.prepare import Catalogue, arrive, new_id, prepare

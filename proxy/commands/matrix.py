@@ -14,7 +14,8 @@ from typing import Final
 import httpx
 
 from proxy.commands.verify import Subparsers
-from proxy.config import Config, load_config, name_file, parse_config
+from proxy.config import Config, load_config, parse_config
+from proxy.locating import name_file
 from proxy.matrix.cells import FAILING, Outcome
 from proxy.matrix.report import has_failed, write_json, write_text
 from proxy.matrix.run import ROUTES, MatrixError, run_matrix

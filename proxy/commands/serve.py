@@ -17,9 +17,10 @@ import uvicorn
 
 from proxy.app import create_app
 from proxy.commands.verify import Subparsers
-from proxy.config import Config, load_config, name_file
+from proxy.config import Config, load_config
 from proxy.edge import STALL_S, server_settings
 from proxy.gateway import Gateway
+from proxy.locating import name_file
 from proxy.logs import set_up_logging
 from proxy.reload import ConfigSource
 from supervisors.errors import ConfigError, MissingError, StoreError

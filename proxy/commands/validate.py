@@ -6,9 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from proxy.checks import check_config
+from proxy.checks import check_examined
 from proxy.commands.verify import Subparsers
-from proxy.config import Examined, config_version, examine_config, name_file
+from proxy.config import Examined, config_version, examine_config
+from proxy.locating import name_file
 from supervisors.errors import ConfigError
 
 
@@ -27,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
         examined = examine_config(args.config)
     except ConfigError as error:
         examined = Examined(None, tuple(str(error).splitlines()))
-    findings = check_config(examined.config) if examined.config is not None else []
+    findings = check_examined(examined)
     wrong = [("error", line) for line in (*examined.problems, *examined.missing)]
     wrong += [(finding.severity, f"{finding.path}: {finding.message}") for finding in findings]
     for severity, line in wrong:

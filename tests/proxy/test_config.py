@@ -241,8 +241,33 @@ def test_names_settings_and_secrets_are_reported_together(tmp_path: Path) -> Non
     with pytest.raises(ConfigError) as caught:
         load_config(tmp_path / "c.json", {})
     assert [line.split(": ")[:2] for line in str(caught.value).splitlines()] == [
-        [str(tmp_path / "c.json"), place]
-        for place in ("nope", "models.m.upstream", "policies.p.input.forced", "keys.a.key")
+        [f"{tmp_path / 'c.json'}:1:{json.dumps(tree).index(key) + 1}", place]
+        for key, place in {
+            '"nope"': "nope",
+            '"upstream"': "models.m.upstream",
+            '"forced"': "policies.p.input.forced",
+            '"key"': "keys.a.key",
+        }.items()
+    ]
+
+
+def test_what_cannot_be_expanded_hides_nothing_else() -> None:  # §2.2
+    tree = {
+        **MINIMAL,
+        "nope": 1,
+        "caches": {"z": {}},
+        "supervisors": {"p": panel(members={"a": "p"}), "q": panel(members={"b": "gone"}), "r": {"use": "rules"}},
+        "input": {"supervisors": [1]},
+        "output": ["y"],
+    }
+    assert [line.split(": ")[0] for line in problem(tree).splitlines()] == [
+        "input.supervisors",
+        "supervisors.p.members.a",
+        "supervisors.q.members.b",
+        "supervisors.r",
+        "nope",
+        "policies.default.output.forced",
+        "caches.z",
     ]
 
 
