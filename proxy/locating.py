@@ -25,9 +25,10 @@ def name_file(file: object, lines: Iterable[str]) -> str:
 
 def _compose(name: str) -> yaml.Node | None:
     try:
-        return yaml.compose(Path(name).read_text("utf-8-sig"), Loader=yaml.SafeLoader)
+        root: yaml.Node | None = yaml.compose(Path(name).read_text("utf-8-sig"), Loader=yaml.SafeLoader)
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
         return None
+    return root
 
 
 def _place(root: yaml.Node | None, line: str) -> str:

@@ -16,7 +16,7 @@ import httpx
 from proxy.commands.verify import Subparsers
 from proxy.config import Config, load_config, parse_config
 from proxy.locating import name_file
-from proxy.matrix.cells import FAILING, Outcome
+from proxy.matrix.cells import LISTED, Outcome
 from proxy.matrix.report import has_failed, write_json, write_text
 from proxy.matrix.run import ROUTES, MatrixError, run_matrix
 from supervisors.errors import ConfigError, GuardrailError, first_leaf
@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
         return _complain(first_leaf(errors), args.config)
     except (GuardrailError, TimeoutError, OSError, httpx.HTTPError) as error:
         return _complain(error, args.config)
-    shown = FAILING | {Outcome(word) for word in args.show or ()}
+    shown = LISTED | {Outcome(word) for word in args.show or ()}
     sys.stdout.write(write_json(matrix) if args.json else write_text(matrix, shown))
     return 1 if has_failed(matrix) else 0
 

@@ -34,12 +34,15 @@ class Outcome(StrEnum):
     OPAQUE = "opaque"
     REFUSED = "refused"
     ELSEWHERE = "elsewhere"
+    NOT_IN_SCOPE = "not_in_scope"
     SILENT = "silent"
     LEAKED = "leaked"
     BROKEN = "broken"
 
 
 FAILING: Final = frozenset({Outcome.SILENT, Outcome.LEAKED, Outcome.BROKEN})
+LISTED: Final = FAILING | {Outcome.NOT_IN_SCOPE}
+"""What is always listed: a gap that a config declares is legal, and yet a gap (G-04)."""
 MEANINGS: Final[Mapping[Outcome, str]] = {
     Outcome.CAUGHT: "found, and blocked or redacted",
     Outcome.FLAGGED: "found and recorded; the policy lets it pass",
@@ -47,6 +50,7 @@ MEANINGS: Final[Mapping[Outcome, str]] = {
     Outcome.OPAQUE: "encrypted by the provider: nobody can read it, the record counts it",
     Outcome.REFUSED: "the proxy refuses such a request before anything is judged",
     Outcome.ELSEWHERE: "this supervisor does not look there, another one caught it",
+    Outcome.NOT_IN_SCOPE: "passed: the config aims no supervisor of the stage at it (scopes, roles, kinds, turns)",
     Outcome.SILENT: "passed, and nothing says so",
     Outcome.LEAKED: "found, and yet it reached the other side",
     Outcome.BROKEN: "the proxy could not read what a server may send: nothing passed, nothing was judged",

@@ -8,10 +8,12 @@ from typing import Any, Final, cast
 
 import orjson
 
+from proxy.matrix.aims import is_aimed_at
 from proxy.matrix.cells import CANARY, NOBODY, Body, Cell, Delivery, Outcome, Place
 from proxy.matrix.lanes import Lane
 from proxy.matrix.texts import ENCODED, HALVES
 from proxy.wire.segments import string_leaves
+from supervisors.types import Supervisor
 
 _PASSED: Final = ("answered", "client_error")
 _SEEN: Final = frozenset({Outcome.CAUGHT, Outcome.FLAGGED, Outcome.UNKNOWN, Outcome.LEAKED})
@@ -48,20 +50,28 @@ class Judged:
     unsound: Sequence[str]
 
 
-def judge_all(sent: Iterable[Exchanged], records: Mapping[str, Mapping[str, Any]]) -> Judged:
-    """Return the cells of everything sent."""
+def judge_all(
+    sent: Iterable[Exchanged], records: Mapping[str, Mapping[str, Any]], supervisors: Mapping[str, Supervisor]
+) -> Judged:
+    """Return the cells of everything sent.
+
+    Args:
+        sent: with the canary, or as a control without it.
+        records: what the journal holds, by request id.
+        supervisors: as configured; they say where they are set to look.
+    """
     cells: list[Cell] = []
     unsound: list[str] = []
     for one in sent:
         record = records[one.request_id]
         if not one.control:
-            cells += _cells_of(one, record)
+            cells += _cells_of(one, record, supervisors)
         elif record["outcome"] not in _PASSED or any(row["label"] == "unsafe" for row in record["verdicts"]):
             unsound.append(f"{one.lane.route} for {one.lane.model} ({one.delivery}, status {one.status})")
     return Judged(cells, unsound)
 
 
-def _cells_of(one: Exchanged, record: Mapping[str, Any]) -> list[Cell]:
+def _cells_of(one: Exchanged, record: Mapping[str, Any], supervisors: Mapping[str, Supervisor]) -> list[Cell]:
     place, stage = one.place, one.place.stage
     names: list[str] = record["prescribed"][stage]
     policies = one.lane.plan.policies
@@ -69,14 +79,29 @@ def _cells_of(one: Exchanged, record: Mapping[str, Any]) -> list[Cell]:
     if not names and refused:
         return [Cell(NOBODY, policies, place, one.delivery, Outcome.REFUSED)]
     found = {name: _outcome(name, one, record) for name in names}
-    seen = any(outcome in _SEEN for outcome, _ in found.values())
-    opaque = place.kind == "opaque" and record["view"]["opaque"] > 0
-    unseen = Outcome.ELSEWHERE if seen else Outcome.OPAQUE if opaque else Outcome.SILENT
-    unseen = {"client_error": Outcome.REFUSED, "upstream_error": Outcome.BROKEN}.get(record["outcome"], unseen)
+    unseen = _unseen(one, record, found, supervisors)
     return [
         Cell(name, policies, place, one.delivery, outcome or unseen, cause)
         for name, (outcome, cause) in (found or {NOBODY: (None, None)}).items()
     ]
+
+
+def _unseen(
+    one: Exchanged,
+    record: Mapping[str, Any],
+    found: Mapping[str, tuple[Outcome | None, str | None]],
+    supervisors: Mapping[str, Supervisor],
+) -> Outcome:
+    """Return what a cell is whose supervisor says nothing of the canary."""
+    ended = {"client_error": Outcome.REFUSED, "upstream_error": Outcome.BROKEN}.get(record["outcome"])
+    if ended is not None:
+        return ended
+    if any(outcome in _SEEN for outcome, _ in found.values()):
+        return Outcome.ELSEWHERE
+    if one.place.kind == "opaque" and record["view"]["opaque"] > 0:
+        return Outcome.OPAQUE
+    aimed = [name for name in found if name not in supervisors or is_aimed_at(supervisors[name], one.place)]
+    return Outcome.SILENT if aimed or not found else Outcome.NOT_IN_SCOPE
 
 
 def _outcome(name: str, one: Exchanged, record: Mapping[str, Any]) -> tuple[Outcome | None, str | None]:

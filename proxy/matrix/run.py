@@ -201,7 +201,7 @@ async def run_matrix(config: Config, routes: Sequence[str] = ROUTES, every: int 
             async with _walking(config, script, native=native) as walk:
                 for lane in own:
                     await _walk_lane(walk, lane, every)
-                judged = judge_all(walk.sent, await walk.records())
+                judged = judge_all(walk.sent, await walk.records(), config.supervisors)
                 cells += judged.cells
                 unsound += judged.unsound
                 stand_ins = list(walk.standing.stand_ins)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from proxy.config import Config, JournalConfig, KeyConfig, LimitsConfig
 from proxy.declared import LocalUpstreamConfig, UpstreamConfig
+from proxy.matrix.aims import first_turn, looks_at
 from proxy.matrix.cells import CANARY
 from proxy.matrix.models import guard_model, judge_model, moderation_model
 from proxy.matrix.server import SUPERVISORS, Responder
@@ -17,6 +18,7 @@ from proxy.policy import Policy
 from proxy.runtime import speaks_messages
 from supervisors.ask import is_local, judged_stages, stream_capability
 from supervisors.cascade import Cascade
+from supervisors.decoded import append_decoded
 from supervisors.guard import ModelGuard
 from supervisors.judge import Judge
 from supervisors.moderation import Moderation
@@ -37,7 +39,6 @@ from supervisors.types import (
 from supervisors.vote import Vote
 
 _PARSER: Final = "safe_unsafe"
-_ALL_SCOPES: Final = ("conversation", "system", "tool_def")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,33 +54,24 @@ class StandIn:
         """Return the longest match minus one."""
         return len(CANARY) - 1
 
-    def _looks_at(self, segment: Segment) -> bool:
-        if segment.scope not in getattr(self.original, "scopes", _ALL_SCOPES):
-            return False
-        for name, value in (("roles", segment.role), ("kinds", segment.kind)):
-            wanted: Any = getattr(self.original, name, None)
-            if wanted is not None and value not in wanted:
-                return False
-        return True
+    def _text(self, segment: Segment) -> str:
+        """Return what the original would read: who names variants reads decoded stretches too (G-09)."""
+        decodes = segment.kind != "media" and bool(getattr(self.original, "variants", None))
+        return append_decoded(segment.text) if decodes else segment.text
 
     async def assess(self, exchange: Exchange, context: object, /) -> Verdict:
         """Flag the canary; media is unsupported."""
-        since = _first_turn(exchange, getattr(self.original, "turns", "all"))
-        seen = [segment for segment in exchange.judged if self._looks_at(segment)]
+        since = (
+            first_turn(exchange.request, getattr(self.original, "turns", "all")) if exchange.stage == "input" else -1
+        )
+        seen = [one for one in exchange.judged if looks_at(self.original, one.scope, one.role, one.kind)]
         seen = [segment for segment in seen if segment.scope != "conversation" or segment.turn >= since]
         places = [(segment.path, segment.text.find(CANARY)) for segment in seen]
         spans = [Span(path, at, at + len(CANARY), "matrix") for path, at in places if at >= 0]
-        if spans or CANARY in "".join([segment.text for segment in seen]):
+        if spans or CANARY in "".join([self._text(segment) for segment in seen]):
             return unsafe("matrix", score=1.0, spans=tuple(spans))
         media = any(segment.kind == "media" for segment in seen)
         return unknown(Cause.UNSUPPORTED, detail="media") if media else safe(score=0.0)
-
-
-def _first_turn(exchange: Exchange, turns: str) -> int:
-    if turns == "all" or exchange.stage == "output":
-        return -1
-    role, after = ("user", 0) if turns == "last_user" else ("assistant", 1)
-    return max([segment.turn for segment in exchange.request if segment.role == role], default=-after) + after
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,15 +38,39 @@ def test_the_report_counts_the_cells_by_outcome(tmp_path: Path, capsys: pytest.C
         ["0", "leaked"],
         ["0", "broken"],
     ]
-    assert len([line for line in lines if line.startswith("unknown  words  /v1/embeddings")]) == 2
+    assert lines[-1].split()[:7] == ["unknown", "words", "/v1/embeddings", "input", "user", "media", "2"]
 
 
 def test_silent_cells_are_listed_and_the_code_is_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["matrix", write(tmp_path, TREE), "--route", "/v1/completions"]) == 1
     assert "nobody judges the output of /v1/completions under default: " in capsys.readouterr().out
-    narrow = {**TREE, "supervisors": {"words": {"use": "rules", "keywords": ["canary"], "kinds": ["text"]}}}
-    assert main(["matrix", write(tmp_path, narrow), "--route", "/v1/completions"]) == 1
-    assert "silent  words  /v1/completions  input  user  -  suffix  -  whole  suffix" in capsys.readouterr().out
+
+
+def test_what_a_config_aims_nobody_at_is_listed_and_no_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:  # G-04
+    narrow = {**TREE, "supervisors": {"words": {"use": "rules", "keywords": ["canary"], "kinds": ["text", "media"]}}}
+    assert main(["matrix", write(tmp_path, narrow), "--route", "/v1/moderations", "--route", "/v1/embeddings"]) == 0
+    capsys.readouterr()
+    assert main(["matrix", write(tmp_path, narrow), "--route", "/v1/completions"]) == 1  # nobody judges the output
+    out = capsys.readouterr().out
+    assert "      0 silent " not in out
+    rows = [line.split() for line in out.splitlines() if line.startswith("not_in_scope")]
+    assert ["not_in_scope", "words", "/v1/completions", "input", "user", "suffix", "2"] in [row[:7] for row in rows]
+
+
+def test_cells_that_are_alike_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["matrix", write(tmp_path, TREE), "--route", "/v1/chat/completions", "--show", "caught"]) == 1
+    rows = [line.split("  ") for line in capsys.readouterr().out.splitlines() if line.startswith("caught  ")]
+    merged = [[word.strip() for word in row if word] for row in rows]
+    (system,) = [row for row in merged if row[4:6] == ["system", "text"]]
+    assert system[6:] == [
+        "26",
+        "first, middle, last",
+        "-",
+        "whole, stream",
+        "string, parts, two parts, bare strings and 1 more",
+    ]
 
 
 def test_json_has_every_cell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

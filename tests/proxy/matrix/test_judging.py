@@ -56,6 +56,6 @@ def test_an_exchange_that_broke_is_a_cell_of_its_own_and_a_failure() -> None:
     skipped = {"supervisor": "words", "stage": "output", "choice": None, "label": "unknown", "cause": "skipped"}
     record = {"prescribed": {"output": ["words"]}, "verdicts": [skipped], "decisions": [], "view": {"opaque": 0}}
     for ended, outcome in (("upstream_error", Outcome.BROKEN), ("answered", Outcome.SILENT)):
-        (cell,) = judge_all([sent], {"r-1": {**record, "outcome": ended}}).cells
+        (cell,) = judge_all([sent], {"r-1": {**record, "outcome": ended}}, {}).cells
         assert cell.outcome is outcome
         assert has_failed(Matrix([cell], [], [], []))

@@ -49,11 +49,11 @@ async def test_no_cell_of_the_whole_matrix_is_silent() -> None:  # M-01 to M-23
     assert not has_failed(matrix)
 
 
-async def test_a_supervisor_set_to_look_at_the_last_turn_only_leaves_silent_cells() -> None:  # M-13
+async def test_a_supervisor_set_to_look_at_the_last_turn_only_leaves_gaps() -> None:  # M-13
     words = {**WORDS, "turns": "last_user"}
     matrix = await run_matrix(config(supervisors={"words": words}, policies=both()), [CHAT], every=5)
-    assert has_failed(matrix)
-    assert Outcome.SILENT in outcomes(matrix, stage="input", turn="first")
+    assert not has_failed(matrix)
+    assert Outcome.NOT_IN_SCOPE in outcomes(matrix, stage="input", turn="first")
     assert outcomes(matrix, stage="output") <= {Outcome.CAUGHT, Outcome.UNKNOWN}
 
 
@@ -110,3 +110,13 @@ async def test_a_supervisor_that_cannot_be_scripted_has_a_stand_in() -> None:
     assert matrix.stand_ins == ["words"]
     assert outcomes(matrix, kind="text") == {Outcome.CAUGHT}
     assert outcomes(matrix, kind="media") == {Outcome.UNKNOWN}
+
+
+async def test_a_guard_of_the_conversation_is_not_silent_about_system_text() -> None:  # G-04, guarding §11
+    policies = {"a": {"input": {"forced": ["words"]}, "output": {"forced": ["rules"]}}}
+    supervisors = {"words": {"use": "guard", "card": "embedded"}, "rules": WORDS}
+    matrix = await run_matrix(config(supervisors=supervisors, policies=policies), [CHAT, "/v1/messages"], every=2)
+    assert not has_failed(matrix)
+    assert outcomes(matrix, stage="input", role="system", kind="text") == {Outcome.NOT_IN_SCOPE}
+    assert outcomes(matrix, stage="input", kind="tool_def") == {Outcome.NOT_IN_SCOPE}
+    assert Outcome.NOT_IN_SCOPE not in outcomes(matrix, stage="input", role="user", kind="text")
