@@ -25,10 +25,10 @@ def name_file(file: object, lines: Iterable[str]) -> str:
 
 def _compose(name: str) -> yaml.Node | None:
     try:
-        root: yaml.Node | None = yaml.compose(Path(name).read_text("utf-8-sig"), Loader=yaml.SafeLoader)
+        root: object = yaml.SafeLoader(Path(name).read_text("utf-8-sig")).get_single_node()
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
         return None
-    return root
+    return root if isinstance(root, yaml.Node) else None
 
 
 def _place(root: yaml.Node | None, line: str) -> str:

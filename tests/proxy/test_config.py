@@ -252,7 +252,7 @@ def test_names_settings_and_secrets_are_reported_together(tmp_path: Path) -> Non
 
 
 def test_what_cannot_be_expanded_hides_nothing_else() -> None:  # §2.2
-    tree = {
+    tree: dict[str, Any] = {
         **MINIMAL,
         "nope": 1,
         "caches": {"z": {}},
