@@ -228,7 +228,7 @@ async def open_proxy(
     config = serving_config(guard, models, target, observe=observe)
     update: dict[str, object] = {
         "keys": {"evals": KeyConfig(sha256=sha256(key.encode()).hexdigest(), admin=True)},
-        "journal": config.journal.model_copy(update={"path": journal, "input": "off", "output": "off"}),
+        "journal": config.journal.in_file(journal).model_copy(update={"input": "off", "output": "off"}),
     }
     app = create_app(config.model_copy(update=update))
     async with serve(app, lambda: app.gateway.failure) as url:

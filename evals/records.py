@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evals.journal import JsonObject, parse_object
+from proxy.journals import open_named
 from proxy.rows import complete
-from proxy.store.audit import open_audit
 from proxy.verify import Verification
 from supervisors.errors import StoreError
 
@@ -38,7 +38,7 @@ def read_records(path: Path) -> Iterator[Stored]:
     Raises:
         StoreError: it is missing, no journal, or a record is damaged.
     """
-    with open_audit(path) as audit:
+    with open_named(path) as audit:
         for row in audit.rows():
             body = _body(row.body)
             if body is None:
@@ -78,7 +78,7 @@ def prove(path: Path) -> list[str]:
     Raises:
         StoreError: it is missing or unreadable.
     """
-    with open_audit(path) as audit:
+    with open_named(path) as audit:
         return [difference.line() for difference in Verification(audit).differences()]
 
 

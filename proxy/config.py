@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from proxy.declared import (
     BypassConfig,
     CacheConfig,
+    JournalConfig,
     LocalUpstreamConfig,
     ModelConfig,
     ModerationsConfig,
@@ -86,24 +87,6 @@ class KeyConfig(BaseModel):
     def digest(self) -> str:
         """Return the SHA-256 of the key, hex."""
         return self.sha256 or sha256((self.key.value if self.key else "").encode()).hexdigest()
-
-
-ContentMode = Literal["off", "hashed", "full"]
-
-
-class JournalConfig(BaseModel):
-    """The decision journal: one SQLite file in WAL mode."""
-
-    model_config = _STRICT
-
-    path: Path = Path("guardrail.sqlite3")
-    input: ContentMode = "hashed"
-    output: ContentMode = "hashed"
-    hmac_key: Secret | None = None
-    on_record_failure: Literal["block", "continue"] = "block"
-    max_backlog: int = Field(default=100_000, ge=1)
-    stream_notes: Literal["off", "batched", "durable"] = "batched"
-    retention_days: int | None = Field(default=None, ge=1)
 
 
 class LimitsConfig(BaseModel):

@@ -1,4 +1,4 @@
-"""Config entries of what the proxy leads to: model servers, models, the moderation façade, unguarded routes."""
+"""Config entries of what the proxy leads to: model servers, models, moderation façade, unguarded routes, journal."""
 
 from __future__ import annotations
 
@@ -128,3 +128,33 @@ class UnguardedRoute(BaseModel):
             _PART.match(part) is not None if name.startswith("{") else name == part
             for name, part in zip(wanted, given, strict=True)
         )
+
+
+ContentMode = Literal["off", "hashed", "full"]
+
+
+class JournalConfig(BaseModel):
+    """The decision journal: one SQLite file in WAL mode, or a Postgres database."""
+
+    model_config = _STRICT
+
+    path: Path = Path("guardrail.sqlite3")
+    postgres: Secret | None = None
+    input: ContentMode = "hashed"
+    output: ContentMode = "hashed"
+    hmac_key: Secret | None = None
+    on_record_failure: Literal["block", "continue"] = "block"
+    max_backlog: int = Field(default=100_000, ge=1)
+    stream_notes: Literal["off", "batched", "durable"] = "batched"
+    retention_days: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _check_place(self) -> Self:
+        if self.postgres is not None and "path" in self.model_fields_set:
+            msg = "give either 'path', a SQLite file, or 'postgres', the address of a database, not both"
+            raise ValueError(msg)
+        return self
+
+    def in_file(self, path: Path) -> Self:
+        """Return the same settings for a journal in a file."""
+        return self.model_copy(update={"path": path, "postgres": None})

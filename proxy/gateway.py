@@ -10,14 +10,13 @@ from secrets import token_bytes
 
 from proxy.config import Config
 from proxy.failures import shutting_down
+from proxy.journals import open_configured
 from proxy.locating import name_file
 from proxy.metrics import Metrics
 from proxy.reload import ConfigSource, Watched, refuse_fixed
 from proxy.runtime import Runtime, declared_labels, open_runtime
-from proxy.store.retention import Retention
+from proxy.store.journal import StoredJournal
 from proxy.store.rules import Archive
-from proxy.store.sqlite import SqliteJournal, open_journal
-from proxy.store.writer import WriterSettings
 from proxy.wire.errors import RequestError
 from supervisors.errors import GuardrailError
 
@@ -47,7 +46,7 @@ class Gateway:
         self._wanted = asyncio.Event()
         self._running: list[Runtime] = []
         self._runtime: Runtime | None = None
-        self._journal: SqliteJournal | None = None
+        self._journal: StoredJournal | None = None
         self._hmac_key = token_bytes(32)
 
     @property
@@ -58,7 +57,7 @@ class Gateway:
         return self._runtime
 
     @property
-    def journal(self) -> SqliteJournal:
+    def journal(self) -> StoredJournal:
         """Return the open journal; raises the 503 before start-up is complete."""
         if self._journal is None:
             raise RequestError(503, "shutting_down", "The proxy is not serving.")
@@ -103,13 +102,7 @@ class Gateway:
         Raises:
             GuardrailError: something could not be opened.
         """
-        settings = self.config.journal
-        journal = await open_journal(
-            settings.path,
-            settings=WriterSettings(on_failure=settings.on_record_failure, queue_limit=settings.max_backlog),
-            retention=Retention(settings.retention_days),
-            counted=self.metrics.count,
-        )
+        journal = await open_configured(self.config.journal, self.metrics.count)
         self._journal = journal
         self.metrics.watch(journal)
         record_interrupted(journal, self.metrics)
@@ -210,7 +203,7 @@ class Gateway:
                 self.request_reload()
 
 
-def record_interrupted(journal: SqliteJournal, metrics: Metrics) -> None:
+def record_interrupted(journal: StoredJournal, metrics: Metrics) -> None:
     """Record the streams that a crash of an earlier start cut off: text of theirs may have left."""
     for begun, archive in journal.leftovers:
         if archive is not None:

@@ -68,7 +68,7 @@ class Watched:
 
 _FIXED = (
     ("server", ("host", "port")),
-    ("journal", ("path", "on_record_failure", "max_backlog", "retention_days")),
+    ("journal", ("path", "postgres", "on_record_failure", "max_backlog", "retention_days")),
 )
 """Settings of what is opened once a process: the listener and the journal."""
 

@@ -24,6 +24,7 @@ from proxy.store.chain import Link, canonical, digest, link_hash, storable
 from proxy.store.retention import find_forged
 from proxy.store.rules import Archive, Labels, Plans
 from proxy.store.schema import found_bits
+from proxy.store.sealing import judged_names
 from supervisors.errors import StoreError
 
 
@@ -375,6 +376,8 @@ def _check_columns(row: StoredRow, body: Mapping[str, Any]) -> Iterator[Problem]
             stored, told = getattr(row, name), body[name]
             if stored != (storable(told) if isinstance(told, str) else told):
                 yield Problem(name, f"the column says {stored!r}, the record {told!r}")
+        if row.judged is not None and row.judged != judged_names(body):
+            yield Problem("judged", "the column says something else than the record")
         if row.found != found_bits(body):
             yield Problem("found", f"the column says {row.found!r}, the record {found_bits(body)}")
         yield from _check_content(row, body["content"])

@@ -26,7 +26,6 @@ from proxy.app import ADAPTERS
 from proxy.checks import check_config
 from proxy.config import (
     Config,
-    JournalConfig,
     KeyConfig,
     LimitsConfig,
     ServerConfig,
@@ -35,6 +34,7 @@ from proxy.config import (
 from proxy.declared import (
     BypassConfig,
     CacheConfig,
+    JournalConfig,
     LocalUpstreamConfig,
     ModelConfig,
     ModerationsConfig,

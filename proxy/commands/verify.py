@@ -14,11 +14,12 @@ from typing import Protocol
 import httpx
 import orjson
 
+from proxy.journals import open_named
 from proxy.metrics import Exposition, read_exposition
-from proxy.store.audit import Head, open_audit
+from proxy.store.audit import Head
 from proxy.store.retention import timestamp
 from proxy.verify import Difference, Request, Summary, Verification
-from supervisors.errors import StoreError
+from supervisors.errors import MissingError, StoreError
 
 
 class Subparsers(Protocol):
@@ -43,7 +44,13 @@ def add_parser(subparsers: Subparsers) -> None:
         help="prove the journal: chain, exactly-once, decisions, equality with the metrics",
         description="Exit 0: everything holds. 1: differences, one line each. 2: it could not be checked.",
     )
-    parser.add_argument("--journal", type=Path, required=True, metavar="PATH", help="journal file")
+    parser.add_argument(
+        "--journal",
+        type=Path,
+        required=True,
+        metavar="PATH",
+        help="journal file; or env:NAME, secret:PATH: the variable or file with the address of a Postgres database",
+    )
     parser.add_argument("--metrics", metavar="URL", help="address of /metrics of the running proxy")
     parser.add_argument("--since", type=read_time, metavar="T", help="RFC 3339; decide again only records from here on")
     parser.add_argument("--until", type=read_time, metavar="T", help="RFC 3339; and only records before this")
@@ -94,12 +101,12 @@ def run(args: argparse.Namespace) -> int:
     try:
         # First the scrape, then the snapshot: every record that is counted is on disk.
         metrics = fetch_metrics(args.metrics) if args.metrics else None
-        with open_audit(args.journal) as audit:
+        with open_named(args.journal) as audit:
             now = timestamp(time.time())
             verification = Verification(audit, Request(args.since, args.until, metrics, now, tuple(args.head)))
             found = verification.differences()
             return _print_json(found, verification.summary) if args.json else _print(found, verification.summary)
-    except StoreError as error:
+    except (StoreError, MissingError) as error:
         print(f"not proven: {error}", file=sys.stderr)  # noqa: T201 - the command's own output
         return UNPROVEN
 

@@ -8,8 +8,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from proxy.config import Config, JournalConfig, KeyConfig, LimitsConfig
-from proxy.declared import LocalUpstreamConfig, UpstreamConfig
+from proxy.config import Config, KeyConfig, LimitsConfig
+from proxy.declared import JournalConfig, LocalUpstreamConfig, UpstreamConfig
 from proxy.matrix.aims import first_turn, looks_at
 from proxy.matrix.cells import CANARY
 from proxy.matrix.models import guard_model, judge_model, moderation_model

@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from proxy.store.schema import COLUMNS, open_readonly
 from supervisors.errors import StoreError
@@ -27,6 +28,8 @@ class StoredRow:
     body: object
     mode: object
     content: object
+    judged: object = None
+    """Column of Postgres: supervisors and their labels, see `proxy.store.sealing.judged_names`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +66,40 @@ class Anchor:
     time: str
 
 
-class Audit:
-    """A snapshot of a journal. Get it from `open_audit`."""
+class Audit(Protocol):
+    """A snapshot of a journal, whichever database it is in."""
+
+    def damage(self) -> Iterator[str]:
+        """Yield what the database itself finds wrong."""
+        ...
+
+    def boots(self) -> Mapping[str, Boot]:
+        """Return the process starts by id."""
+        ...
+
+    def anchors(self) -> Mapping[str, Anchor]:
+        """Return the anchor of each chain that retention has cut."""
+        ...
+
+    def unrecorded(self) -> Iterator[tuple[str, str]]:
+        """Yield id and process start of the streams that have begun and have no record."""
+        ...
+
+    def config(self, version: str) -> str | None:
+        """Return the archived text of a config version."""
+        ...
+
+    def hash_at(self, boot: str, seq: int) -> str | None:
+        """Return the hash of one record, None if it is not there."""
+        ...
+
+    def rows(self) -> Iterator[StoredRow]:
+        """Yield all records, those of one chain in the order they were written, one at a time."""
+        ...
+
+
+class SqliteAudit:
+    """A snapshot of a journal in a file. Get it from `open_audit`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -113,7 +148,7 @@ def _bytes(value: object) -> bytes:
 
 
 @contextmanager
-def open_audit(path: Path) -> Generator[Audit]:
+def open_audit(path: Path) -> Generator[SqliteAudit]:
     """Open a journal for one pass over a consistent snapshot.
 
     Raises:
@@ -123,7 +158,7 @@ def open_audit(path: Path) -> Generator[Audit]:
     connection.text_factory = _text
     try:
         connection.execute("BEGIN")
-        yield Audit(connection)
+        yield SqliteAudit(connection)
     except sqlite3.Error as error:
         msg = f"the journal {path} is damaged: {error}"
         raise StoreError(msg) from error

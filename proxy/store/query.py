@@ -12,8 +12,10 @@ from proxy.store.retention import timestamp
 from proxy.store.schema import FOUND, assemble
 from supervisors.errors import StoreError
 
-_SAME_REQUEST = 100
-_MOST = 1000
+SAME_REQUEST = 100
+"""Most records shown of one request id."""
+MOST = 1000
+"""Largest page."""
 _ROW = "SELECT body, hash, content FROM records"
 
 
@@ -23,7 +25,7 @@ def fetch(connection: sqlite3.Connection, key: str) -> Sequence[StoredRecord]:
     if not rows:
         rows = connection.execute(
             f"{_ROW} WHERE request_id = ? AND request_id != id ORDER BY position DESC LIMIT ?",
-            (storable(key), _SAME_REQUEST),
+            (storable(key), SAME_REQUEST),
         ).fetchall()
     return [assemble(row) for row in rows]
 
@@ -34,8 +36,8 @@ def search(connection: sqlite3.Connection, filters: Filters) -> Sequence[StoredR
     Raises:
         StoreError: the limit is out of range, or `after` names no record.
     """
-    if not 1 <= filters.limit <= _MOST:
-        msg = f"limit is {filters.limit}, it must be 1 to {_MOST}"
+    if not 1 <= filters.limit <= MOST:
+        msg = f"limit is {filters.limit}, it must be 1 to {MOST}"
         raise StoreError(msg)
     where, values = _conditions(filters)
     if filters.after is not None:
@@ -58,10 +60,10 @@ def _conditions(filters: Filters) -> tuple[list[str], list[str | int | float]]:
     values: list[str | int | float] = []
     if filters.since is not None:
         where.append("time >= ?")
-        values.append(_bound(filters.since))
+        values.append(bound(filters.since))
     if filters.until is not None:
         where.append("time < ?")
-        values.append(_bound(filters.until))
+        values.append(bound(filters.until))
     if filters.model is not None:
         where.append("model = ?")
         values.append(storable(filters.model))
@@ -83,5 +85,6 @@ _EARLIEST = datetime(1, 1, 2, tzinfo=UTC).timestamp()
 _LATEST = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 
 
-def _bound(seconds: float) -> str:
+def bound(seconds: float) -> str:
+    """Return a time as records hold it, brought into the range that has such a form."""
     return timestamp(min(max(seconds, _EARLIEST), _LATEST))

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import secrets
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Generator, Sequence, Set
 from contextlib import contextmanager
@@ -18,12 +16,14 @@ from typing import Any
 import orjson
 
 from proxy.record import Begun, Record
-from proxy.store.chain import Link, Origin, Sealed, digest, genesis, seal, storable
+from proxy.store.chain import Link, Origin, digest, genesis, storable
+from proxy.store.journal import StoredJournal, new_boot
 from proxy.store.lock import Lock
 from proxy.store.protocol import Filters, StoredRecord
 from proxy.store.query import fetch, search
 from proxy.store.retention import Retention, forget, timestamp
-from proxy.store.schema import COLUMNS, found_bits, open_readonly, open_writable
+from proxy.store.schema import COLUMNS, open_readonly, open_writable
+from proxy.store.sealing import Sealer, to_columns
 from proxy.store.writer import BatchWriter, WriterSettings
 from supervisors.errors import StoreError
 
@@ -73,8 +73,7 @@ class SqliteSink:
         self._configs: dict[str, str] = {}
         self._retention = retention
         self._now = now
-        self._salt = hashlib.sha256(secrets.token_bytes(32))
-        self._salted = 0
+        self._sealer = Sealer(self._origin)
         self._notes: dict[str, Begun] = {}
         self._begun: set[str] = set()
         self.lock: Lock | None = None
@@ -131,10 +130,9 @@ class SqliteSink:
                 values: list[object] = []
                 step = batch[start : start + _TOGETHER]
                 for record in step:
-                    salt = self._next_salt() if record.content is not None else ""
-                    sealed = seal(record, self._origin, head, self._config_digest(record.version), salt)
+                    sealed = self._sealer.seal(record, head, self._config_digest(record.version))
                     head = sealed.link
-                    values += self._row(record, sealed)
+                    values += to_columns(record, sealed)
                 self._connection.execute(_insert(len(step)), values)
             self._connection.execute(
                 "UPDATE boots SET seq = ?, hash = ? WHERE boot = ?", (head.seq, head.hash, self._boot)
@@ -203,30 +201,6 @@ class SqliteSink:
             known = self._configs[version] = digest(row[0].encode())
         return known
 
-    def _next_salt(self) -> str:
-        # Unpredictable without asking the kernel for every record.
-        self._salted += 1
-        salt = self._salt.copy()
-        salt.update(self._salted.to_bytes(8, "big"))
-        return salt.hexdigest()
-
-    def _row(self, record: Record, sealed: Sealed) -> tuple[object, ...]:
-        body = sealed.body
-        mode = body["content"]["mode"] if sealed.content is not None else None
-        return (
-            self._boot,
-            sealed.link.seq,
-            sealed.link.hash,
-            storable(record.id),
-            storable(record.request_id),
-            body["time"],
-            storable(record.model),
-            found_bits(body),
-            sealed.text,
-            mode,
-            sealed.content,
-        )
-
     def archive(self, version: str, text: str) -> None:
         """Keep the text of a config version; the same version again changes nothing.
 
@@ -264,93 +238,29 @@ class SqliteSink:
             self.lock.close()
 
 
-class SqliteJournal:
-    """A `Journal` in one SQLite file. Open it with `open_journal`."""
+class SqliteReader:
+    """Look-ups in the file, on a connection that cannot write.
 
-    def __init__(self, sink: SqliteSink, writer: BatchWriter, reader: sqlite3.Connection, boot: str) -> None:
-        self._sink = sink
-        self._writer = writer
-        self._reader = reader
-        self._boot = boot
-        # Keeps apart two reads that run in threads at the same time: they share one read-only connection.
-        self._reading = threading.Lock()
-        self.accept = writer.accept
-        self.keep = writer.keep
-        self.begin = writer.begin
-        self.leftovers: Sequence[tuple[Begun, str | None]] = ()
-        """Streams that a crash left without a record, as found when the journal was opened."""
+    Args:
+        path: of the journal.
+    """
 
-    @property
-    def boot(self) -> str:
-        """Id of this process start."""
-        return self._boot
+    def __init__(self, path: Path) -> None:
+        self._connection = open_readonly(path)
 
-    @property
-    def healthy(self) -> bool:
-        """False while the file takes no writes or the queue is full."""
-        return self._writer.healthy
+    def fetch(self, key: str) -> Sequence[StoredRecord]:
+        """Return the record with this id, else the newest ones with this request id."""
+        with _translated():
+            return fetch(self._connection, key)
 
-    @property
-    def failure(self) -> str | None:
-        """What went wrong at the last attempt to write, for `/readyz`; None when it went well."""
-        return self._writer.failure
+    def search(self, filters: Filters) -> Sequence[StoredRecord]:
+        """Return matching records by time, newest first."""
+        with _translated():
+            return search(self._connection, filters)
 
-    @property
-    def backlog(self) -> int:
-        """Records accepted and not yet on disk."""
-        return self._writer.backlog
-
-    @property
-    def lost(self) -> int:
-        """Records given up."""
-        return self._writer.lost
-
-    @property
-    def accepted(self) -> int:
-        """Records taken on: each is on disk, waits, or is lost."""
-        return self._writer.accepted
-
-    async def flush(self, timeout_s: float = 5.0) -> None:
-        """Wait until everything accepted before is on disk.
-
-        Raises:
-            StoreError: the writer has failed, or the time is over.
-        """
-        await self._writer.run(None, timeout_s)
-
-    async def archive_config(self, version: str, text: str) -> None:
-        """Keep what `verify` needs of a config version: `Archive.to_text` of proxy/store/rules.py.
-
-        Raises:
-            StoreError: it could not be written, or the version is archived with another text.
-        """
-        await self._writer.run(lambda: self._sink.archive(version, text), 5.0)
-
-    async def get(self, key: str) -> Sequence[StoredRecord]:
-        """Return the record of this id, or those of this request id, newest first; empty if there is none.
-
-        Raises:
-            StoreError: the journal cannot be read.
-        """
-        return await asyncio.to_thread(self._read, lambda: fetch(self._reader, key))
-
-    async def find(self, filters: Filters) -> Sequence[StoredRecord]:
-        """Return matching records, newest first.
-
-        Raises:
-            StoreError: the journal cannot be read, the limit is out of range, or `after` names no record.
-        """
-        return await asyncio.to_thread(self._read, lambda: search(self._reader, filters))
-
-    def _read(self, read: Callable[[], Sequence[StoredRecord]]) -> Sequence[StoredRecord]:
-        with self._reading, _translated():
-            return read()
-
-    async def aclose(self) -> None:
-        """Write what is queued, end the writer, close the file."""
-        with self._reading:
-            self._reader.close()  # first: SQLite folds its log into the file when the last connection can write
-        await self._writer.aclose()
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
 
 
 async def open_journal(
@@ -360,7 +270,7 @@ async def open_journal(
     settings: WriterSettings | None = None,
     retention: Retention | None = None,
     counted: Callable[[Record], None] | None = None,
-) -> SqliteJournal:
+) -> StoredJournal:
     """Open the journal, begin a chain for this process start, and start its writer.
 
     Args:
@@ -373,9 +283,9 @@ async def open_journal(
     Raises:
         StoreError: the file cannot be opened or is of another schema.
     """
-    boot = f"{int(time.time() * 1000):012x}{secrets.token_hex(6)}"
+    boot = new_boot()
 
-    def build() -> SqliteJournal:
+    def build() -> StoredJournal:
         lock = Lock(path)
         try:
             sink = SqliteSink(path, boot, replica, retention or Retention())
@@ -384,7 +294,7 @@ async def open_journal(
             raise
         sink.lock = lock
         try:
-            reader = open_readonly(path)
+            reader = SqliteReader(path)
             leftovers = sink.leftovers() if lock.alone else ()
         except StoreError:
             sink.close()
@@ -392,8 +302,6 @@ async def open_journal(
         options = settings or WriterSettings()
         writer = BatchWriter(sink, options, counted) if counted else BatchWriter(sink, options)
         writer.start()
-        journal = SqliteJournal(sink, writer, reader, boot)
-        journal.leftovers = leftovers
-        return journal
+        return StoredJournal(sink, writer, reader, boot, leftovers)
 
     return await asyncio.to_thread(build)

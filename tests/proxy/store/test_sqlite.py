@@ -24,9 +24,10 @@ from proxy.policy import Action
 from proxy.record import Begun, Record
 from proxy.rows import shorten
 from proxy.store.chain import canonical
+from proxy.store.journal import StoredJournal
 from proxy.store.protocol import Filters, Journal
 from proxy.store.retention import Retention, forget
-from proxy.store.sqlite import SqliteJournal, open_journal
+from proxy.store.sqlite import open_journal
 from proxy.store.testing import ARCHIVE, STARTED, VERSION, record, varied
 from proxy.store.writer import WriterSettings
 from supervisors.errors import StoreError
@@ -49,7 +50,7 @@ def ids(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return [row["id"] for row in rows]
 
 
-async def test_an_accepted_record_is_read_back_by_id_and_by_request_id(journal: SqliteJournal) -> None:  # W-37
+async def test_an_accepted_record_is_read_back_by_id_and_by_request_id(journal: StoredJournal) -> None:  # W-37
     port: Journal = journal
     port.accept(record(1))
     port.accept(replace(record(2), request_id=record(1).request_id))
@@ -68,7 +69,7 @@ async def test_a_closed_journal_is_one_file(tmp_path: Path) -> None:
     assert names_in(tmp_path) == ["journal.db"]
 
 
-async def test_each_hash_covers_the_one_before_and_the_canonical_json(journal: SqliteJournal) -> None:  # O-15
+async def test_each_hash_covers_the_one_before_and_the_canonical_json(journal: StoredJournal) -> None:  # O-15
     for number in range(3):
         journal.accept(record(number))
     await journal.flush()
@@ -94,13 +95,13 @@ async def test_the_genesis_value_is_logged(tmp_path: Path, caplog: pytest.LogCap
     assert (vars(closed)["seq"], vars(closed)["hash"]) == (1, row["hash"])
 
 
-async def test_only_the_owner_can_read_the_file(tmp_path: Path, journal: SqliteJournal) -> None:
+async def test_only_the_owner_can_read_the_file(tmp_path: Path, journal: StoredJournal) -> None:
     assert stat.S_IMODE((tmp_path / "journal.db").stat().st_mode) == 0o600
     assert journal.healthy
 
 
 async def test_a_second_record_with_the_same_id_is_reported_and_left_out(
-    journal: SqliteJournal, caplog: pytest.LogCaptureFixture
+    journal: StoredJournal, caplog: pytest.LogCaptureFixture
 ) -> None:  # O-11
     for number in (1, 1, 2):
         journal.accept(record(number))
@@ -160,7 +161,7 @@ async def test_two_workers_share_one_file(tmp_path: Path) -> None:  # L-10
     ],
 )
 async def test_filters_find_what_a_scan_finds(
-    journal: SqliteJournal, label: Label | None, decision: Action | None, supervisor: str | None
+    journal: StoredJournal, label: Label | None, decision: Action | None, supervisor: str | None
 ) -> None:  # W-37
     for number in range(200):
         journal.accept(varied(number))
@@ -178,7 +179,7 @@ async def test_filters_find_what_a_scan_finds(
     assert 0 < len(expected) < 200
 
 
-async def test_pages_cover_every_record_once_and_bounds_are_half_open(journal: SqliteJournal) -> None:  # W-37
+async def test_pages_cover_every_record_once_and_bounds_are_half_open(journal: StoredJournal) -> None:  # W-37
     for number in range(25):
         journal.accept(replace(record(number), started=STARTED + number // 2))
     await journal.flush()
@@ -194,12 +195,12 @@ async def test_pages_cover_every_record_once_and_bounds_are_half_open(journal: S
 
 
 @pytest.mark.parametrize("filters", [Filters(limit=0), Filters(limit=1001), Filters(after="nobody")])
-async def test_a_wrong_query_says_what_is_wrong(journal: SqliteJournal, filters: Filters) -> None:
+async def test_a_wrong_query_says_what_is_wrong(journal: StoredJournal, filters: Filters) -> None:
     with pytest.raises(StoreError, match=r"limit is|names no record"):
         await journal.find(filters)
 
 
-async def test_quotes_in_a_query_are_values_not_sql(journal: SqliteJournal) -> None:  # X-11
+async def test_quotes_in_a_query_are_values_not_sql(journal: StoredJournal) -> None:  # X-11
     journal.accept(record())
     await journal.flush()
     for odd in ("' OR 1=1 --", '"; DROP TABLE records; --', "\x00", "\ud800", "%", "x" * 100_000):
@@ -208,7 +209,7 @@ async def test_quotes_in_a_query_are_values_not_sql(journal: SqliteJournal) -> N
     assert len(await journal.find(Filters())) == 1
 
 
-async def test_what_json_cannot_say_is_replaced_and_the_record_kept(journal: SqliteJournal) -> None:
+async def test_what_json_cannot_say_is_replaced_and_the_record_kept(journal: StoredJournal) -> None:
     deep: object = "end"
     for _ in range(500):
         deep = [deep]
@@ -220,7 +221,7 @@ async def test_what_json_cannot_say_is_replaced_and_the_record_kept(journal: Sql
     assert row["usage"]["n"] == str(10**300)
 
 
-async def test_a_config_version_has_one_text(journal: SqliteJournal) -> None:
+async def test_a_config_version_has_one_text(journal: StoredJournal) -> None:
     await journal.archive_config(VERSION, ARCHIVE.to_text())
     await journal.archive_config(VERSION, ARCHIVE.to_text())
     with pytest.raises(StoreError, match="archived with another text"):
@@ -246,7 +247,7 @@ async def test_expired_contents_are_erased_and_expired_records_leave_an_anchor(t
     assert rows_of(path, "SELECT seq FROM anchors") == [(2,)]
 
 
-async def test_content_is_stored_apart_and_read_back_in_place(tmp_path: Path, journal: SqliteJournal) -> None:  # O-25
+async def test_content_is_stored_apart_and_read_back_in_place(tmp_path: Path, journal: StoredJournal) -> None:  # O-25
     content = {"mode": "full", "input": [{"path": "/messages/0/content", "text": "violet umbrella"}]}
     journal.accept(replace(record(), content=content))
     await journal.flush()

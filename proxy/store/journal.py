@@ -1,0 +1,157 @@
+"""A journal over any database: a writer with its sink on one side, a reader on the other."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from proxy.record import Begun
+from proxy.store.protocol import Filters, StoredRecord
+from proxy.store.writer import BatchWriter, Sink
+
+
+class ArchivingSink(Sink, Protocol):
+    """A sink that also keeps what `verify` needs of config versions."""
+
+    def archive(self, version: str, text: str) -> None:
+        """Keep the text of a config version; the same version again changes nothing.
+
+        Raises:
+            StoreError: it could not be written, or the version is archived with another text.
+        """
+        ...
+
+
+class Reader(Protocol):
+    """The reading side. Called from one thread at a time."""
+
+    def fetch(self, key: str) -> Sequence[StoredRecord]:
+        """Return the record with this id, else the newest ones with this request id.
+
+        Raises:
+            StoreError: the database cannot be read.
+        """
+        ...
+
+    def search(self, filters: Filters) -> Sequence[StoredRecord]:
+        """Return matching records by time, newest first.
+
+        Raises:
+            StoreError: the database cannot be read, the limit is out of range, or `after` names no record.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release the database."""
+        ...
+
+
+Leftovers = Sequence[tuple[Begun, str | None]]
+"""Streams that a crash left without a record, each with the archive of its config version."""
+
+
+def new_boot() -> str:
+    """Return the id of a process start: sorts by time, never used before."""
+    return f"{int(time.time() * 1000):012x}{secrets.token_hex(6)}"
+
+
+class StoredJournal:
+    """A `Journal` in a database. Open it with the `open_…` of `proxy.store.sqlite` or `proxy.store.postgres`.
+
+    Args:
+        sink: what the writer writes to.
+        writer: started.
+        reader: for look-ups.
+        boot: id of this process start.
+        leftovers: as found when the journal was opened.
+    """
+
+    def __init__(
+        self, sink: ArchivingSink, writer: BatchWriter, reader: Reader, boot: str, leftovers: Leftovers = ()
+    ) -> None:
+        self._sink = sink
+        self._writer = writer
+        self._reader = reader
+        self._boot = boot
+        # Keeps apart two reads that run in threads at the same time: they share one read-only connection.
+        self._reading = threading.Lock()
+        self.accept = writer.accept
+        self.keep = writer.keep
+        self.begin = writer.begin
+        self.leftovers = leftovers
+
+    @property
+    def boot(self) -> str:
+        """Id of this process start."""
+        return self._boot
+
+    @property
+    def healthy(self) -> bool:
+        """False while the database takes no writes or the queue is full."""
+        return self._writer.healthy
+
+    @property
+    def failure(self) -> str | None:
+        """What went wrong at the last attempt to write, for `/readyz`; None when it went well."""
+        return self._writer.failure
+
+    @property
+    def backlog(self) -> int:
+        """Records accepted and not yet on disk."""
+        return self._writer.backlog
+
+    @property
+    def lost(self) -> int:
+        """Records given up."""
+        return self._writer.lost
+
+    @property
+    def accepted(self) -> int:
+        """Records taken on: each is on disk, waits, or is lost."""
+        return self._writer.accepted
+
+    async def flush(self, timeout_s: float = 5.0) -> None:
+        """Wait until everything accepted before is on disk.
+
+        Raises:
+            StoreError: the writer has failed, or the time is over.
+        """
+        await self._writer.run(None, timeout_s)
+
+    async def archive_config(self, version: str, text: str) -> None:
+        """Keep what `verify` needs of a config version: `Archive.to_text` of proxy/store/rules.py.
+
+        Raises:
+            StoreError: it could not be written, or the version is archived with another text.
+        """
+        await self._writer.run(lambda: self._sink.archive(version, text), 5.0)
+
+    async def get(self, key: str) -> Sequence[StoredRecord]:
+        """Return the record of this id, or those of this request id, newest first; empty if there is none.
+
+        Raises:
+            StoreError: the journal cannot be read.
+        """
+        return await asyncio.to_thread(self._read, lambda: self._reader.fetch(key))
+
+    async def find(self, filters: Filters) -> Sequence[StoredRecord]:
+        """Return matching records, newest first.
+
+        Raises:
+            StoreError: the journal cannot be read, the limit is out of range, or `after` names no record.
+        """
+        return await asyncio.to_thread(self._read, lambda: self._reader.search(filters))
+
+    def _read(self, read: Callable[[], Sequence[StoredRecord]]) -> Sequence[StoredRecord]:
+        with self._reading:
+            return read()
+
+    async def aclose(self) -> None:
+        """Write what is queued, end the writer, release the database."""
+        with self._reading:
+            self._reader.close()  # first: SQLite folds its log into the file when the last connection can write
+        await self._writer.aclose()
