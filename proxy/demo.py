@@ -34,7 +34,7 @@ _CALL_S: Final = 120.0
 _REPLY_TOKENS: Final = 16
 
 _CONFIG: Final = """\
-# Written by `make demo`. Serve it:  guardrail-proxy serve --config {file}
+# Written by `make demo`. Serve it:  guardrail-proxy serve {file}
 upstreams:
   model: {upstream}
 models:
@@ -308,7 +308,7 @@ def _verify(served: Served) -> None:
 def serve_again(served: Served) -> str:
     """Return the arguments that serve the same config at the same address."""
     port = httpx.URL(served.url).port
-    return f"serve --config {served.config}" + (f" --port {port}" if port != PORT else "")
+    return f"serve {served.config}" + (f" --port {port}" if port != PORT else "")
 
 
 def _say_next(served: Served) -> None:

@@ -137,6 +137,7 @@ class JournalSinks:
             self._journal.keep(record)
         else:
             self._journal.accept(record)
+        _log_block(record)
 
     async def run_shadow(self) -> None:
         """Judge queued exchanges, one after another, until cancelled; what is left then is recorded as skipped."""
@@ -179,7 +180,34 @@ class JournalSinks:
         call, progress = job.call, job.progress
         progress.settle(call)
         progress.coherence = probe_coherence(call, progress)
-        self._journal.keep(to_record(call, progress, self._keeper.keep(progress)))  # the reply has long left
+        record = to_record(call, progress, self._keeper.keep(progress))
+        self._journal.keep(record)  # the reply has long left
+        _log_block(record)
+
+
+def _log_block(record: Record) -> None:
+    """Log an exchange that was blocked, with ids and configured names only; one that passes costs this look (O-23)."""
+    blocked = [made for made in record.decisions if made.blocked and made.enforce]
+    if not blocked or record.kind != "exchange":  # a check or a moderation is asked what would be, and blocks nothing
+        return
+    at = {(made.stage, made.choice) for made in blocked}
+    found = [one for one in record.verdicts if one.enforce and (one.stage, one.choice) in at]
+    verdicts = {one.assessment.supervisor: one.assessment.verdict for one in found}
+    verdicts = {name: one for name, one in verdicts.items() if one.label != "safe" and one.cause is not Cause.SKIPPED}
+    extra = {
+        "id": record.id,
+        "request_id": record.request_id,
+        "key_id": record.key_id,
+        "route": record.route,
+        "model": record.model,
+        "status": record.client.status,
+        "stages": sorted({made.stage for made in blocked}),
+        "policies": sorted({made.policy for made in blocked}),
+        "supervisors": sorted(verdicts),
+        "reasons": sorted({made.reason for made in blocked if made.reason is not None}),
+        "causes": sorted({one.cause.value for one in verdicts.values() if one.cause is not None}),
+    }
+    log.info("exchange blocked", extra=extra)
 
 
 async def _run(plan: StagePlan, exchange: Exchange, open_context: Callable[[StagePlan], Context]) -> StageResult:

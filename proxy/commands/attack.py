@@ -7,12 +7,10 @@ import asyncio
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-from proxy.commands.verify import Subparsers
+from proxy.arguments import Subparsers, say_errors, take_config
 from proxy.config import Config, load_config
-from proxy.locating import name_file
 from proxy.logs import show_warnings
 from proxy.runtime import open_chat
 from supervisors.attacks import ATTACKS, FlipReport, flip_rate
@@ -32,11 +30,10 @@ def add_parser(commands: Subparsers) -> None:
     """Declare the command."""
     text = "attack the judges of a config and report how often they flip"
     parser = commands.add_parser("attack", help=text, description=text)
-    parser.add_argument("config", type=Path, help="config file; its judges' models are called")
     parser.add_argument("--supervisor", metavar="NAME", help="attack this judge only, such as harm or panel/a")
     parser.add_argument("--stage", choices=[*_STAGES, "both"], default="both", help="where the attack stands")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.set_defaults(run=run)
+    take_config(parser, run, says="config file; its judges' models are called")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -48,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         stages = _STAGES if args.stage == "both" else (args.stage,)
         reports = asyncio.run(attack_all(config, judges, stages))
     except ConfigError as error:
-        sys.stderr.write(f"{name_file(args.config, str(error).splitlines())}\n")
+        say_errors(error, args.config)
         return 2
     if args.json:
         sys.stdout.write(json.dumps(to_json(reports), indent=2) + "\n")

@@ -13,7 +13,7 @@ from math import ceil
 from pathlib import Path
 from typing import cast
 
-from proxy.commands.verify import Subparsers
+from proxy.arguments import Subparsers
 from proxy.guards import VERBS, add_verbs
 from supervisors.embedded.calibrate import Threshold, ThresholdsFile, find_threshold, parse_budget, write_thresholds
 from supervisors.embedded.check import compare_build

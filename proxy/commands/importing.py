@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
+from proxy.arguments import Subparsers
 from proxy.checks import check_config
-from proxy.commands.verify import Subparsers
 from proxy.config import parse_config
 from proxy.importing.litellm import Imported, import_litellm, looks_like_ours
 from proxy.importing.notes import Outcome

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import sys
 
-from proxy.commands.verify import Subparsers
+from proxy.arguments import Subparsers
 from proxy.local import LocalSettings, start_local
 from supervisors.errors import ConfigError
 

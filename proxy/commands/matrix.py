@@ -6,16 +6,13 @@ import argparse
 import asyncio
 import logging
 import sys
-from collections.abc import Iterator, Mapping
-from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 import httpx
 
-from proxy.commands.verify import Subparsers
+from proxy.arguments import MadeUp, Subparsers, say_errors, take_config
 from proxy.config import Config, load_config, parse_config
-from proxy.locating import name_file
 from proxy.matrix.cells import LISTED, Outcome
 from proxy.matrix.report import has_failed, write_json, write_text
 from proxy.matrix.run import ROUTES, MatrixError, run_matrix
@@ -52,33 +49,16 @@ moderations: {aliases: {words: words, judge: judge, guard: guard, panel: panel}}
 """What the matrix runs without a file: one supervisor of each kind, each alone."""
 
 
-class _MadeUp(Mapping[str, str]):
-    """An environment that has every variable: nothing is called, so no secret is needed."""
-
-    def __getitem__(self, name: str) -> str:
-        return sha256(name.encode()).hexdigest()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
-
-    def __contains__(self, name: object) -> bool:
-        return True
-
-
 def add_parser(commands: Subparsers) -> None:
     """Declare the command."""
     text = "place a canary everywhere text can stand and say what the policies catch; calls no model"
     parser = commands.add_parser("matrix", help=text, description=text)
-    parser.add_argument("config", type=Path, nargs="?", help="config file; without one, our own supervisors")
     parser.add_argument("--route", action="append", choices=ROUTES, help="only this route; may be repeated")
     parser.add_argument(
         "--show", action="append", choices=[outcome.value for outcome in Outcome], help="also list these cells"
     )
     parser.add_argument("--json", action="store_true", help="print every cell as JSON")
-    parser.set_defaults(run=run)
+    take_config(parser, run, required=False, says="config file; without one, our own supervisors")
 
 
 def built_in() -> Config:
@@ -90,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the report; returns 0, 1 when a cell is silent, 2 when the config is wrong, 3 when it cannot be run."""
     logging.basicConfig(level=logging.ERROR)
     try:
-        config = built_in() if args.config is None else load_config(args.config, _MadeUp())
+        config = built_in() if args.config is None else load_config(args.config, MadeUp())
         matrix = asyncio.run(run_matrix(config, args.route or ROUTES))
     except BaseExceptionGroup as errors:
         return _complain(first_leaf(errors), args.config)
@@ -104,8 +84,8 @@ def run(args: argparse.Namespace) -> int:
 def _complain(error: BaseException, file: Path | None) -> int:
     """Say in one line what went wrong; returns 2 for a wrong config and 3 for a matrix that did not come to its end."""
     if isinstance(error, ConfigError):
-        sys.stderr.write(f"{name_file(file, str(error).splitlines())}\n")
+        say_errors(error, file)
         return 2
     said = str(error) if isinstance(error, MatrixError) else f"the matrix failed: {type(error).__name__}: {error}"
-    sys.stderr.write(f"{said}\n")
+    sys.stderr.write(f"error: {said}\n")
     return 3

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any
 
-from proxy.commands.verify import Subparsers
+from proxy.arguments import Subparsers
 from proxy.config import Config
 from supervisors.plugins import find_plugins
 

@@ -9,18 +9,20 @@ import math
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 
 import uvicorn
 
 from proxy.app import create_app
-from proxy.commands.verify import Subparsers
+from proxy.arguments import Subparsers, say_errors, take_config
 from proxy.config import Config, load_config
 from proxy.edge import STALL_S, server_settings
 from proxy.gateway import Gateway
-from proxy.locating import name_file
 from proxy.logs import set_up_logging
 from proxy.reload import ConfigSource
 from supervisors.errors import ConfigError, MissingError, StoreError
@@ -37,11 +39,10 @@ _AT_ONCE_S = 1.0
 def add_parser(commands: Subparsers) -> None:
     """Declare the command."""
     parser = commands.add_parser("serve", help="run the proxy", description="run the proxy")
-    parser.add_argument("--config", type=Path, required=True, help="config file, see docs/configuration.md")
     parser.add_argument("--host", help="address to listen on; overrides server.host")
     parser.add_argument("--port", type=_port, help="port to listen on, 0 for a free one; overrides server.port")
     parser.add_argument("--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"])
-    parser.set_defaults(run=run)
+    take_config(parser, run, says="config file, see docs/configuration.md")
 
 
 def _port(text: str) -> int:
@@ -77,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
             stall_s=min(STALL_S, config.limits.request_timeout_s),
         ),
         app.gateway,
+        partial(greet, *listener.getsockname()[:2]),
     )
     host, port = listener.getsockname()[:2]
     log.info("listening", extra={"host": host, "port": port})
@@ -88,12 +90,24 @@ def run(args: argparse.Namespace) -> int:
 
 def fail(error: Exception, file: Path) -> int:
     """Print one line a problem and return the exit code."""
-    said = str(error)
-    if isinstance(error, ConfigError):
-        said = name_file(file, said.splitlines())
-    for line in said.splitlines():
-        sys.stderr.write(f"error: {line}\n")
+    say_errors(error, file if isinstance(error, ConfigError) else None)
     return 3 if isinstance(error, MissingError | StoreError) else 2
+
+
+def greet(host: str, port: int) -> None:
+    """Say on a terminal where to find the proxy; everybody else reads the log."""
+    if not sys.stdout.isatty():
+        return
+    named = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - what everybody may reach, this machine too
+    url = f"http://[{named}]:{port}" if ":" in named else f"http://{named}:{port}"
+    sys.stdout.write(
+        f"guardrail-proxy {version('guardrail-proxy')} is up; Ctrl-C stops it\n"
+        f"  base_url  {url}/v1\n"
+        f"  console   {url}/console\n"
+        f"  metrics   {url}/metrics\n"
+        f"  health    {url}/readyz\n"
+    )
+    sys.stdout.flush()
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -112,15 +126,19 @@ class DrainingServer(uvicorn.Server):
     Args:
         config: of uvicorn.
         gateway: told to stop; its config says how long to accept and to wait after the first signal.
+        started: called once requests are answered.
     """
 
-    def __init__(self, config: uvicorn.Config, gateway: Gateway) -> None:
+    def __init__(self, config: uvicorn.Config, gateway: Gateway, started: Callable[[], None] | None = None) -> None:
         super().__init__(config)
         self._gateway = gateway
+        self._greet = started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and from then on read the config again at SIGHUP."""
         await super().startup(sockets)
+        if self.started and self._greet is not None:
+            self._greet()
         if hasattr(signal, "SIGHUP"):
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._gateway.request_reload)
 

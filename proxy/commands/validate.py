@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
+from proxy.arguments import Subparsers, take_config
 from proxy.checks import check_examined
-from proxy.commands.verify import Subparsers
 from proxy.config import Examined, config_version, examine_config
 from proxy.locating import name_file
 from supervisors.errors import ConfigError
@@ -18,8 +17,7 @@ def add_parser(commands: Subparsers) -> None:
     parser = commands.add_parser(
         "validate", help="check a config file without serving it", description="check a config file without serving it"
     )
-    parser.add_argument("config", type=Path, help="config file")
-    parser.set_defaults(run=run)
+    take_config(parser, run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -9,26 +9,17 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
 
 import httpx
 import orjson
 
+from proxy.arguments import Subparsers
 from proxy.journals import open_named
 from proxy.metrics import Exposition, read_exposition
 from proxy.store.audit import Head
 from proxy.store.retention import timestamp
 from proxy.verify import Difference, Request, Summary, Verification
 from supervisors.errors import MissingError, StoreError
-
-
-class Subparsers(Protocol):
-    """What `argparse` returns from `add_subparsers`; its own name for it is private."""
-
-    def add_parser(self, name: str, *, help: str, description: str) -> argparse.ArgumentParser:  # noqa: A002 - its name
-        """Add a sub-command."""
-        ...
-
 
 _TIMEOUT_S = 10.0
 _KEPT = 1000

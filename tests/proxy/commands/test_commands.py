@@ -75,7 +75,28 @@ def test_every_line_about_a_config_names_the_file(
         assert main(command) == 2
         said = capsys.readouterr().err.splitlines()
         assert said, command
-        assert [line for line in said if path not in line] == [], command
+        assert [line for line in said if path not in line or not line.startswith(("error: ", "warning: "))] == [], (
+            command
+        )
+
+
+@pytest.mark.parametrize("command", ["serve", "validate", "explain", "matrix", "attack"])
+def test_a_config_is_an_argument_or_an_option(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:  # operations §1
+    path = str(write(tmp_path, {"nope": 1}))
+    rest = ["--request", str(request(tmp_path))] if command == "explain" else []
+    said: list[str] = []
+    for given in ([path], ["--config", path]):
+        assert main([command, *given, *rest]) == 2
+        said.append(capsys.readouterr().err)
+    assert said[0] == said[1]
+    assert f"error: {path}:1:2: nope: unknown setting" in said[0]
+    for given in ([path, "--config", path], []):
+        if given or command != "matrix":  # which has a config of its own
+            with pytest.raises(SystemExit):
+                main([command, *given, *rest])
+            assert "give it once" in (wrong := capsys.readouterr().err) or "give the config file" in wrong
 
 
 async def test_what_is_found_at_the_start_names_the_file_too(tmp_path: Path) -> None:
@@ -148,7 +169,7 @@ def request(folder: Path, **fields: Any) -> Path:
 async def test_explain_says_who_would_judge_what_and_shows_no_text(tmp_path: Path) -> None:
     tools = [{"type": "function", "function": {"name": "search", "description": "look"}}]
     path, body = write(tmp_path, GOOD), request(tmp_path, tools=tools)
-    ended = await run_command("explain", path, "--request", body, "--key", "app", environ=ENVIRON)
+    ended = await run_command("explain", path, "--request", body, "--key", "app", "--json", environ=ENVIRON)
     assert ended.code == 0, ended.err
     shown = json.loads(ended.out)
     assert shown["policies"] == ["all", "team"]
@@ -162,9 +183,38 @@ async def test_explain_says_who_would_judge_what_and_shows_no_text(tmp_path: Pat
     assert ENVIRON["UPSTREAM_KEY"] not in ended.out
 
 
+def test_explain_says_it_in_words_and_needs_no_secret(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shadow = {"attach": {"tags": ["team"]}, "output": {"forced": ["extra"], "mode": "shadow"}}
+    policies = {**GOOD["policies"], "later": shadow}
+    path, body = write(tmp_path, {**GOOD, "policies": policies}), request(tmp_path)
+    assert main(["explain", str(path), "--request", str(body), "--key", "app"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == [
+        "POST /v1/chat/completions for the model gpt goes to the upstream main.",
+        "Policies that hold: all, later, team.",
+    ]
+    at = lines.index("  extra (team); looks at conversation, system, tool_def")
+    assert lines[at + 1 : at + 4] == [
+        "    everything waits for its verdict, at most 3 s",
+        "    unsafe: record it, and pass",
+        "    unknown: block",
+    ]
+    assert "    afterwards, in the shadow: its verdict is recorded, and nothing follows" in lines
+    assert "  /messages/0/content: 15 characters; conversation scope, user, text" in lines
+    assert "violet" not in "".join(lines)
+
+
+def test_explain_reads_the_bodies_of_other_routes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, body = write(tmp_path, GOOD), write(tmp_path, {"model": "gpt", "input": ["hello"]}, "request.json")
+    assert main(["explain", str(path), "--request", str(body), "--route", "/v1/embeddings"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("POST /v1/embeddings for the model gpt")
+    assert "  /input/0: 5 characters; conversation scope, user, text" in out
+
+
 async def test_explain_without_a_key_and_with_an_added_supervisor(tmp_path: Path) -> None:
     path, body = write(tmp_path, GOOD), request(tmp_path, guardrails=["extra"])
-    shown = json.loads((await run_command("explain", path, "--request", body, environ=ENVIRON)).out)
+    shown = json.loads((await run_command("explain", path, "--request", body, "--json", environ=ENVIRON)).out)
     assert shown["policies"] == ["all"]
     assert [row["supervisor"] for row in shown["supervisors"] if row["stage"] == "input"] == ["words", "extra"]
 
@@ -177,7 +227,7 @@ async def test_explain_says_how_much_of_a_stream_is_held_back(tmp_path: Path, mo
     }
     output = {"forced": list(held), "stream": {"mode": mode, "window_chars": 300}}
     path = write(tmp_path, {**GOOD, "supervisors": supervisors, "policies": {"all": {"output": output}}})
-    ended = await run_command("explain", path, "--request", request(tmp_path), environ=ENVIRON)
+    ended = await run_command("explain", path, "--request", request(tmp_path), "--json", environ=ENVIRON)
     assert json.loads(ended.out)["streams"] == {"mode": mode, "window_chars": 300, "held_back_chars": held}
 
 
@@ -204,7 +254,7 @@ async def test_explain_needs_a_readable_request(tmp_path: Path) -> None:
     ended = await run_command("explain", path, "--request", tmp_path / "nope.json", environ=ENVIRON)
     assert (ended.code, "nope.json" in ended.err, "Traceback" in ended.err) == (2, True, False)
     ended = await run_command("explain", path, "--request", write(tmp_path, "{", "bad.json"), environ=ENVIRON)
-    assert ended.err.startswith("400 invalid_json: ")
+    assert ended.err.startswith("error: the proxy would answer 400 invalid_json: ")
 
 
 async def test_the_schema_describes_the_config_and_every_kind_of_supervisor() -> None:
@@ -230,7 +280,7 @@ async def test_a_request_that_is_not_there_is_named(tmp_path: Path) -> None:
     ended = await run_command(
         "explain", write(tmp_path, GOOD), "--request", str(tmp_path / "nope.json"), environ=ENVIRON
     )
-    assert (ended.code, ended.err) == (2, f"cannot read {tmp_path / 'nope.json'}: No such file or directory\n")
+    assert (ended.code, ended.err) == (2, f"error: cannot read {tmp_path / 'nope.json'}: No such file or directory\n")
 
 
 @pytest.mark.parametrize("words", ["proxy.cli schema", "proxy.cli guard list", "evals.cli list datasets --json"])

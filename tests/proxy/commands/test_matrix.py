@@ -89,7 +89,7 @@ def test_a_matrix_that_did_not_come_to_its_end_is_3() -> None:  # its journal ma
     command = f"ulimit -f 120; exec {shlex.quote(sys.executable)} -m proxy.cli matrix --route /v1/embeddings"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert (done.returncode, done.stdout) == (3, "")
-    assert "the matrix failed: StoreError: OperationalError: disk I/O error" in done.stderr.splitlines()
+    assert "error: the matrix failed: StoreError: OperationalError: disk I/O error" in done.stderr.splitlines()
 
 
 def test_rates_and_limits_of_callers_do_not_stop_the_matrix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

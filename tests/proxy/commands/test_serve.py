@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import re
 import signal
 import socket
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,7 @@ import pytest
 
 from tests.e2e.fake_replies import chat_chunks, sse
 from tests.e2e.fake_upstream import Answer, FakeUpstream
-from tests.e2e.processes import Served, run_command, serve_process
+from tests.e2e.processes import Served, environment, run_command, serve_process
 from tests.e2e.serving import chat_body
 from tests.timing import HANGS_S, PATIENCE_S
 
@@ -94,6 +97,26 @@ async def test_a_taken_port_is_exit_code_4(tmp_path: Path) -> None:
         4,
         f"error: cannot listen on 127.0.0.1:{port}: Address already in use",
     )
+
+
+async def test_a_terminal_shows_where_the_proxy_is(tmp_path: Path) -> None:
+    ours, theirs = os.openpty()
+    path = write(tmp_path, config("http://127.0.0.1:9/v1", tmp_path))
+    command = (sys.executable, "-m", "proxy.cli", "serve", str(path), "--port", "0")
+    environ, log = environment({}), asyncio.subprocess.DEVNULL
+    child = await asyncio.create_subprocess_exec(*command, stdout=theirs, stderr=log, env=environ)
+    os.close(theirs)
+    shown = ""
+    async with asyncio.timeout(PATIENCE_S):
+        while "/readyz" not in shown:
+            shown += (await asyncio.to_thread(os.read, ours, 4096)).decode()
+        (url,) = re.findall(r"base_url +(http://127\.0\.0\.1:\d+)/v1", shown)
+        async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
+            assert (await client.get("/readyz")).status_code == 200
+        child.send_signal(signal.SIGINT)
+        child.send_signal(signal.SIGINT)
+        assert await child.wait() == 0
+    os.close(ours)
 
 
 async def test_a_drain_ends_what_runs_and_flushes_records(tmp_path: Path) -> None:  # O-09, R-09
