@@ -278,11 +278,6 @@ def _add_console(app: FastAPI) -> None:
         """Send the browser to the console's folder, so that its relative addresses work behind any prefix."""
         return Response(status_code=307, headers={"location": "console/index.html"})
 
-    @app.get("/console/", include_in_schema=False)
-    async def open_folder() -> Response:
-        """Do the same for an address that ends in a slash."""
-        return Response(status_code=307, headers={"location": "index.html"})
-
     @app.get("/console/{name}", include_in_schema=False)
     async def console_file(name: str) -> Response:
         """Serve a file of the console; the data it shows needs an admin key of its own."""
@@ -290,6 +285,13 @@ def _add_console(app: FastAPI) -> None:
         if content is None:
             raise RequestError(404, "unknown_route", "The console has no such file.")
         return Response(content, media_type=CONTENT_TYPES[name], headers=dict(SECURITY))
+
+    @app.get("/console/{slashes:path}", include_in_schema=False)
+    async def open_folder(slashes: str) -> Response:
+        """Do as the first for an address that ends in slashes; each one after the first is one level further down."""
+        if slashes.strip("/"):
+            raise RequestError(404, "unknown_route", "The console has no such file.")
+        return Response(status_code=307, headers={"location": "../" * len(slashes) + "index.html"})
 
 
 class DecisionQuery(BaseModel):

@@ -219,10 +219,10 @@ class App:
 def canonical_path(path: str) -> str:
     """Return the route of a path: no trailing slash, and with `/v1` where a client left it out (W-02).
 
-    The console's folder keeps its slash: what its redirect is relative to depends on it.
+    The console's folder keeps its slashes: what its redirect is relative to depends on them.
     """
     bare = path.rstrip("/") or "/"
-    if path == "/console/":
+    if bare == "/console":
         return path
     head = bare.split("/", 2)[1] if bare.startswith("/") else ""  # the target of OPTIONS may be *
     return f"/v1{bare}" if head in _BARE else bare

@@ -94,6 +94,7 @@ class Gate:
         self.finish: str | None = None
         self.block: Block | None = None
         self.released_any = False
+        self.emptied = False
         self.late_spans = 0
 
     @property
@@ -108,8 +109,8 @@ class Gate:
 
     @property
     def holding(self) -> bool:
-        """Say whether text waits for a verdict."""
-        return bool(self._held)
+        """Say whether the caller sees less than has come: text waits for a verdict, or was redacted away."""
+        return bool(self._held) or self.emptied
 
     def push(self, chunk: Chunk) -> None:
         """Take one frame of this choice."""
@@ -329,16 +330,17 @@ class Gate:
         """Return the frames that may leave now, rewritten where a span touches them."""
         if self.block is not None:
             return []
-        frontiers: dict[str, int] = {}
-        out: list[bytes] = []
+        frontiers, out = dict[str, int](), list[bytes]()
         while self._held:
             held = self._held[0]
             if not self._covers(held, frontiers):
                 break
             self._held.popleft()
             self._held_bytes -= len(held.chunk.raw)
-            if held.chunk.part not in self._stripped:
-                out.append(self._render(held))
+            frame = b"" if held.chunk.part in self._stripped else self._render(held)
+            self.emptied = not frame
+            if frame:
+                out.append(frame)
                 self.released_any = True
         return out
 
@@ -376,9 +378,10 @@ class Gate:
                 texts.append("" if start or not piece.text else self._rewritten[piece.field])
             else:
                 texts.append(mask_piece(piece.text, start, marks) if marks else piece.text)
-        if texts == [piece.text for piece in chunk.pieces]:
-            return self._frames.forward(chunk)
-        return self._frames.forward(chunk, texts)
+        same = texts == [piece.text for piece in chunk.pieces]
+        if self.released_any and not (same or any(texts) or chunk.finish) and self._frames.is_bare(chunk):
+            return b""  # all it said is inside a redaction that has left already
+        return self._frames.forward(chunk, None if same else texts)
 
     def assessments(self) -> list[Assessment]:
         """Return one assessment a supervisor over all passes; one that never ran is skipped."""

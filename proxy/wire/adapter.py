@@ -5,11 +5,12 @@ The pipeline and the stream gate speak only this; each family has one implementa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, runtime_checkable
 
 from proxy.wire.errors import ErrorReply, RequestError
+from proxy.wire.segments import as_list, as_object
 from proxy.wire.sse import Frame
 from supervisors.light import light_dataclass
 from supervisors.types import Kind, Segment, Span
@@ -117,6 +118,10 @@ class Frames(Protocol):
         """Return a chunk as it leaves now: as it came, or with the texts of its pieces replaced, in order."""
         ...
 
+    def is_bare(self, chunk: Chunk) -> bool:
+        """Say whether a chunk of a choice that has begun would say nothing if its pieces were empty."""
+        ...
+
     def notice(self, choice: int, notice: Notice, *, released: bool) -> bytes:
         """Return what closes a blocked choice: the notice and the finish.
 
@@ -134,6 +139,26 @@ class Frames(Protocol):
     def error(self, error: RequestError) -> bytes:
         """Return the frame that reports an error after the first byte (W-06)."""
         ...
+
+
+def is_bare(value: object, kept: Collection[tuple[str | int, ...]], at: tuple[str | int, ...] = ()) -> bool:
+    """Say whether a tree holds nothing but texts at the places of pieces, positions, nulls, and repeated words.
+
+    Args:
+        value: part of a frame.
+        kept: places of the pieces.
+        at: place of the value.
+    """
+    if at in kept or value is None or value == "" or (at and at[-1] in _STRUCTURE):
+        return True
+    mapping, items = as_object(value), as_list(value)
+    if mapping is not None:
+        return all(is_bare(child, kept, (*at, key)) for key, child in mapping.items())
+    return items is not None and all(is_bare(child, kept, (*at, place)) for place, child in enumerate(items))
+
+
+_STRUCTURE: Final = frozenset({"index", "role", "logprobs", "type"})
+"""Members of a delta that say where it belongs, or what a choice that has begun has said before."""
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 import orjson
 
-from proxy.wire.adapter import Chunk, Head, Notice, Piece
+from proxy.wire.adapter import Chunk, Head, Notice, Piece, is_bare
 from proxy.wire.body import is_unsound
 from proxy.wire.chat_pieces import CHOICE_STRUCTURE, LOGPROBS, choice_pieces, delta_pieces, token_pieces, top_pieces
 from proxy.wire.errors import RequestError, error_body
@@ -231,6 +231,12 @@ class ChatFrames:
     def forward(self, chunk: Chunk, texts: Sequence[str] | None = None) -> bytes:
         """Return a chunk as it leaves now."""
         return chunk.raw if texts is None else rewrite(chunk, texts)
+
+    def is_bare(self, chunk: Chunk) -> bool:
+        """Say whether the chunk holds nothing but its pieces."""
+        choices = as_list((chunk.body or {}).get("choices"))
+        kept = {piece.at for piece in chunk.pieces if piece.at != (LOGPROBS,)}
+        return choices is not None and len(choices) == 1 and not chunk.usage and is_bare(choices[0], kept)
 
     def notice(self, choice: int, notice: Notice, *, released: bool) -> bytes:
         """Return the notice chunk and the finish chunk of a blocked choice."""

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 import orjson
 
-from proxy.wire.adapter import Chunk, Head, Notice, Piece
+from proxy.wire.adapter import Chunk, Head, Notice, Piece, is_bare
 from proxy.wire.body import is_unsound
 from proxy.wire.errors import RequestError
 from proxy.wire.forms import fits, formed, is_usage
@@ -274,6 +274,11 @@ class MessageFrames:
             return chunk.raw
         said = [piece.text for piece in chunk.pieces] if texts is None else texts
         return _rewrite(chunk, {**chunk.body, "index": number}, said)
+
+    def is_bare(self, chunk: Chunk) -> bool:
+        """Say whether the event is a delta of its pieces and nothing else."""
+        body = chunk.body or {}
+        return body.get("type") == "content_block_delta" and is_bare(body, {piece.at for piece in chunk.pieces})
 
     def notice(self, choice: int, notice: Notice, *, released: bool) -> bytes:
         """Close what is open, add the notice as a text block, and end the message; its `message_stop` follows."""

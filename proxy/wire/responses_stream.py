@@ -74,6 +74,10 @@ class ResponsesFrames:
         self._sent.note(event)
         return raw
 
+    def is_bare(self, chunk: Chunk) -> bool:
+        """Say whether the event is a delta, which is nothing but its text and where that belongs."""
+        return str((chunk.body or {}).get("type")).endswith(".delta")
+
     def notice(self, choice: int, notice: Notice, *, released: bool) -> bytes:
         """Return the events that close what is open, say the notice, and end the response (wire §5.2)."""
         out = (

@@ -38,7 +38,7 @@ class HiddenUsage:
         frames: of the reply.
     """
 
-    __slots__ = ("_frames", "empty", "error", "forward", "notice", "path")
+    __slots__ = ("_frames", "empty", "error", "forward", "is_bare", "notice", "path")
 
     def __init__(self, frames: Frames) -> None:
         self._frames = frames
@@ -46,6 +46,7 @@ class HiddenUsage:
         self.forward = frames.forward
         self.notice = frames.notice
         self.empty = frames.empty
+        self.is_bare = frames.is_bare
         self.error = frames.error
 
     @property

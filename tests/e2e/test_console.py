@@ -35,3 +35,13 @@ async def test_its_door_leads_to_the_page_with_and_without_a_slash(tmp_path: Pat
         assert (page.status_code, page.url.path) == (200, "/console/index.html")
         sent_to = (await proxy.client.get(door)).headers["location"]
         assert urljoin(f"http://host/prefix{door}", sent_to) == "http://host/prefix/console/index.html"
+
+
+@pytest.mark.parametrize(("door", "up"), [("/console//", "../"), ("/console///", "../../")])
+async def test_slashes_too_many_lead_up_to_the_page(tmp_path: Path, door: str, up: str) -> None:
+    async with serving(tree("http://127.0.0.1:9/v1", tmp_path)) as proxy:
+        found = await proxy.client.get(
+            door
+        )  # urljoin takes no empty segment for one, as RFC 3986 §5.2.4 and browsers do
+        assert (found.status_code, found.headers["location"]) == (307, f"{up}index.html")
+        assert (await proxy.client.get("/console/more/of.it")).json()["error"]["code"] == "unknown_route"

@@ -123,9 +123,35 @@ def test_redaction_works_across_window_edges(size: int) -> None:  # S-10
     text = f"one {CANARY} two {CANARY} three"
     frames = [delta(text[i : i + size]) for i in range(0, len(text), size)]
     gate = Gate(plan, FRAMES, 0, 1)
-    left = text_of(run_gate(gate, [*frames, delta("", "stop")]))
-    assert left == "one [REDACTED:canary] two [REDACTED:canary] three"
+    left = run_gate(gate, [*frames, delta("", "stop")])
+    assert text_of(left) == "one [REDACTED:canary] two [REDACTED:canary] three"
     assert gate.late_spans == 0
+    assert b'"content":""' not in left  # what is inside a redaction leaves no frames without text
+
+
+@pytest.mark.parametrize(
+    ("extra", "left"),
+    [({}, 0), ({"role": "assistant"}, 0), ({"novel": "x"}, 1), ({"tool_calls": [{"index": 0, "id": "c"}]}, 1)],
+)
+def test_only_what_says_nothing_else_goes_with_a_redacted_text(extra: dict[str, object], left: int) -> None:
+    policy = Policy.model_validate({"output": {"forced": ["words"], "on_unsafe": "redact"}})
+    plan = Planner({"default": policy}, {"words": Finds(CANARY)}).plan(Request("gpt", None, CHAT.route)).output
+    gate = Gate(plan, FRAMES, 0, 1)
+    choice = {"index": 0, "delta": {"content": CANARY[8:], **extra}, "finish_reason": None}
+    more = data_frame({"id": "x", "choices": [choice]})
+    sent = run_gate(gate, [delta("a "), delta(CANARY[:8]), more, delta("", "stop")])
+    assert text_of(sent) == "a [REDACTED:canary]"
+    assert sent.count(b"data: ") == 3 + left
+
+
+def test_a_caller_that_sees_nothing_of_a_long_redaction_gets_heartbeats() -> None:  # W-28
+    policy = Policy.model_validate({"output": {"forced": ["words"], "on_unsafe": "redact"}})
+    plan = Planner({"default": policy}, {"words": Finds(CANARY)}).plan(Request("gpt", None, CHAT.route)).output
+    gate = Gate(plan, FRAMES, 0, 1)
+    run_gate(gate, [delta("a "), *[delta(letter) for letter in CANARY], delta("." * 2000)])
+    assert gate.holding is True
+    run_gate(gate, [delta("", "stop")])
+    assert gate.holding is False
 
 
 def test_incremental_cost_is_at_most_twice_the_length() -> None:  # S-02
