@@ -327,7 +327,10 @@ def _add_decisions(app: FastAPI, gateway: Gateway) -> None:
 
     @app.get("/v1/decisions/{key}")
     async def get_decision(request: Request, key: str) -> Response:
-        """Return the record of an id, or those of a request id, newest first (admin)."""
+        """Return the record of an id, or those of a request id, newest first (admin).
+
+        `policy.version` is the SHA-256 of the resolved config, `config` that of the rules archived for `verify`.
+        """
         _admin(gateway, request)
         try:
             found = await gateway.journal.get(key)

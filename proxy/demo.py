@@ -157,7 +157,8 @@ def _proxy(model: str, upstream: str) -> Generator[Served]:
 def _start(config: Path, port: int) -> tuple[subprocess.Popen[str] | None, str]:
     """Start the command; returns (None, "") when the port is taken."""
     command = [sys.executable, "-m", "proxy.cli", "serve", "--config", str(config), "--port", str(port)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)  # noqa: S603 - our own command
+    quiet = subprocess.DEVNULL  # on a terminal it would say where it listens, which is said below
+    process = subprocess.Popen(command, stdout=quiet, stderr=subprocess.PIPE, text=True)  # noqa: S603 - our own command
     lines: list[str] = []
     for line in process.stderr or ():
         lines.append(line)

@@ -46,7 +46,11 @@ CREATE TABLE anchors (          -- what retention leaves of the records it delet
     time TEXT NOT NULL,
     PRIMARY KEY (boot, seq)
 ) WITHOUT ROWID;
-CREATE TABLE configs (version TEXT PRIMARY KEY, time TEXT NOT NULL, text TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE configs (
+    version TEXT PRIMARY KEY,   -- SHA-256 of the resolved config: `policy.version` of a record
+    time TEXT NOT NULL,
+    text TEXT NOT NULL          -- the rules to decide again by, whose SHA-256 is `config` of a record
+) WITHOUT ROWID;
 """
 
 _BEGUN = """

@@ -61,6 +61,7 @@ CREATE TABLE guardrail_anchors (
     hash text NOT NULL,
     time text NOT NULL
 );
+-- version is `policy.version` of a record, the SHA-256 of text its `config`
 CREATE TABLE guardrail_configs (version text PRIMARY KEY, time text NOT NULL, text text NOT NULL);
 CREATE TABLE guardrail_begun (id text PRIMARY KEY, boot text COLLATE "C" NOT NULL, body bytea NOT NULL);
 CREATE TABLE guardrail_schema (version integer NOT NULL);

@@ -1,87 +1,91 @@
-"""The author's guide, followed to the letter: the supervisor of the documents as a distribution of its own."""
+"""The author's guide, followed to the letter: its files under its names, its commands in its order."""
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from tests.timing import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parents[2]
-GUIDE = (ROOT / "docs" / "supervisors.md").read_text("utf-8").split("## A supervisor of your own", 1)[1]
-CONFIG = """
-upstreams: {main: {base_url: http://127.0.0.1:8000/v1}}
-supervisors:
-  loud: {use: shouting, share: SHARE}
-policies:
-  default:
-    input: {forced: [loud]}
-"""
-MAIN = "from proxy.cli import main; sys.exit(main())"
-ASK = """
-
-import asyncio
-from pathlib import Path
-from proxy.config import load_config
-from supervisors.testing import context, exchange
-loud = load_config(Path(sys.argv[1])).supervisors["loud"]
-for text in ("WHERE IS MY UMBRELLA", "where is my umbrella"):
-    print(asyncio.run(loud.assess(exchange(text), context())).label)
-"""
+_PAGE = (ROOT / "docs" / "supervisors.md").read_text("utf-8")
+GUIDE = _PAGE.split("## A supervisor of your own", 1)[1].split("\n## ", 1)[0]
+_FILE = re.compile(r"`([\w./]+\.(?:py|toml|yaml))`(?:(?!```).)*?^```\w+[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def block(language: str) -> str:
-    found = re.search(rf"^```{language}[^\n]*\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
+def commands() -> list[str]:
+    found = re.search(r"^```sh\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
     assert found is not None
-    return found[1]
+    return found[1].splitlines()
+
+
+def run(folder: Path, command: str, site: Path) -> subprocess.CompletedProcess[str]:
+    """Run a line of the guide as a shell does; pip installs apart from everything else, and asks nobody."""
+    apart: Mapping[str, str] = {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",  # noqa: TID251 - handed on to a child
+        "PYTHONPATH": f"{site}:{ROOT}",
+        "PIP_TARGET": str(site),
+        "PIP_NO_INDEX": "1",
+        "PIP_NO_DEPS": "1",
+        "PIP_NO_BUILD_ISOLATION": "0",  # pip's word for "no isolation"
+        "HOME": str(folder),
+    }
+    line = ["bash", "-c", command]
+    return subprocess.run(line, cwd=folder, env=apart, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install the guide's two files with pip, apart from everything else."""
+def followed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the guide's files and run its first command."""
     if find_spec("hatchling") is None:
         pytest.skip("hatchling is not installed: run make test")
-    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("site")
-    (source / "shouting.py").write_text(block("python"), "utf-8")
-    (source / "pyproject.toml").write_text(block("toml"), "utf-8")
-    options = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
-    command = [sys.executable, "-m", "pip", "install", *options, "--target", str(target), str(source)]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
-    return target
-
-
-def run(site: Path, code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    paths = f"import sys; sys.path[:0] = [{str(site)!r}, {str(ROOT)!r}]; "
-    return subprocess.run(
-        [sys.executable, "-c", paths + code, *arguments], capture_output=True, text=True, timeout=60, check=False
-    )
-
-
-def write(folder: Path, share: str) -> str:
-    path = folder / "config.yaml"
-    path.write_text(CONFIG.replace("SHARE", share), "utf-8")
-    return str(path)
+    folder = tmp_path_factory.mktemp("author")
+    written = dict(_FILE.findall(GUIDE))
+    assert sorted(written) == [
+        "loud.yaml",
+        "shouting/pyproject.toml",
+        "shouting/shouting.py",
+        "shouting/test_shouting.py",
+    ]
+    for name, text in written.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text, "utf-8")
+    first, *_ = commands()
+    installed = run(folder, first, folder / "site")
+    assert (first, installed.returncode) == ("pip install ./shouting", 0), installed.stderr
+    return folder
 
 
 @pytest.mark.slow
-def test_an_installed_supervisor_is_a_word_of_the_config(site: Path, tmp_path: Path) -> None:
-    config = write(tmp_path, "0.5")
-    assert run(site, MAIN, "validate", config).stdout.startswith("valid")
-    assert run(site, ASK, config).stdout.split() == ["unsafe", "safe"]
+def test_the_commands_of_the_guide_do_what_it_says(followed: Path) -> None:
+    ended = [run(followed, command, followed / "site") for command in commands()[1:]]
+    assert [one.returncode for one in ended] == [0, 0, 0], [one.stderr for one in ended]
+    tested, valid, tried = [one.stdout for one in ended]
+    assert "1 passed" in tested
+    assert valid.startswith("valid, version ")
+    assert '"label": "unsafe"' in tried
 
 
 @pytest.mark.slow
-def test_its_options_are_checked_like_ours(site: Path, tmp_path: Path) -> None:
-    found = run(site, MAIN, "validate", write(tmp_path, "loud"))
+def test_its_options_are_checked_like_ours(followed: Path, tmp_path: Path) -> None:
+    config = (followed / "loud.yaml").read_text().replace("share: 0.5", "share: loud")
+    (tmp_path / "c.yaml").write_text(config)
+    found = run(tmp_path, "guardrail-proxy validate c.yaml", followed / "site")
     assert found.returncode == 2
-    assert "supervisors.loud.share: " in found.stderr
+    assert "c.yaml:4:25: supervisors.loud.share: " in found.stderr
 
 
 @pytest.mark.slow
-def test_without_the_distribution_the_word_is_unknown(tmp_path: Path) -> None:
-    found = run(tmp_path, MAIN, "validate", write(tmp_path, "0.5"))
+def test_without_the_distribution_the_word_is_unknown(followed: Path, tmp_path: Path) -> None:
+    shutil.copy(followed / "loud.yaml", tmp_path)
+    found = run(tmp_path, "guardrail-proxy validate loud.yaml", tmp_path / "nothing")
     assert found.returncode == 2
     assert "unknown supervisor kind 'shouting'" in found.stderr
