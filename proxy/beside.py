@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from supervisors.errors import first_leaf
 
@@ -44,6 +44,7 @@ class Attendance:
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._running: set[Attended] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._ended: Callable[[], BaseException] | None = None
@@ -55,7 +56,9 @@ class Attendance:
             watch: waits until the caller leaves, then raises; started when the body has run for `PATIENCE_S`, and
                 cancelled when it ends. None where the body itself notices that the caller leaves.
         """
-        return Attended(self, watch)
+        if self._loop is None:  # asked for once: finding it is a call of the kernel
+            self._loop = asyncio.get_running_loop()
+        return Attended(self, watch, self._loop)
 
     def end_all(self, cause: Callable[[], BaseException]) -> None:
         """Cancel every body; a fresh cause comes out in the place of each, and of those that would begin later."""
@@ -86,13 +89,17 @@ class Attendance:
 
 
 class Interruptible:
-    """A body that something beside it can end: its exception cancels the body and comes out in its place."""
+    """A body that something beside it can end: its exception cancels the body and comes out in its place.
+
+    Args:
+        loop: the running one.
+    """
 
     __slots__ = ("_cancelling", "_cause", "_loop", "_task", "_watcher")
 
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._task = cast("asyncio.Task[Any]", asyncio.current_task())  # None only outside of tasks
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._task: asyncio.Task[Any] = asyncio.current_task(loop)  # type: ignore[assignment]  # no task, no body
         self._cancelling = self._task.cancelling()
         self._watcher: asyncio.Task[None] | None = None
         self._cause: BaseException | None = None
@@ -133,12 +140,18 @@ class Attended(Interruptible):
     Args:
         attendance: looks after it.
         watch: as for `Attendance.attend`.
+        loop: the running one.
     """
 
     __slots__ = ("_attendance", "_watch", "since")
 
-    def __init__(self, attendance: Attendance, watch: Callable[[], Coroutine[Any, Any, None]] | None) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        attendance: Attendance,
+        watch: Callable[[], Coroutine[Any, Any, None]] | None,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        super().__init__(loop)
         self._attendance = attendance
         self._watch = watch
         self.since = self._loop.time()
@@ -169,7 +182,7 @@ class Later(Interruptible):
     __slots__ = ("_after_s", "_timer", "_work")
 
     def __init__(self, after_s: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        super().__init__()
+        super().__init__(asyncio.get_running_loop())
         self._after_s = after_s
         self._work = work
         self._timer: asyncio.TimerHandle | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -15,6 +15,7 @@ Header = tuple[bytes, bytes]
 Expose = Literal["full", "decision", "none"]
 
 _ACTIONS: Sequence[Action] = ("pass", "flag", "redact", "block")
+_DECISIONS: Mapping[Action, Header] = {action: (b"x-guardrail-decision", action.encode()) for action in _ACTIONS}
 _SAFE, _SKIPPED = Label.SAFE, Cause.SKIPPED
 
 
@@ -33,16 +34,13 @@ def guardrail_headers(call: Call, progress: Progress, expose: Expose, overhead_s
         return [(b"x-guardrail-id", call.id.encode())]
     results = [progress.input] if call.stream else [progress.input, *progress.outputs]
     headers: list[Header] = [(b"x-guardrail-id", call.id.encode())]
-    if any(made.enforce for result in results for made in result.decisions):
-        action = strictest([result.action for result in results])
-        headers.append((b"x-guardrail-decision", action.encode()))
+    if [made for result in results for made in result.decisions if made.enforce]:
+        headers.append(_DECISIONS[strictest([result.action for result in results])])
     headers.append((b"x-guardrail-overhead-ms", b"%d" % round(overhead_s * 1000)))
     if expose == "full":
-        headers += [
-            (b"x-guardrail-verdict", verdict_word(results).encode()),
-            *_policy_headers(call.plan.shown, call.version),
-            _applied_header(tuple(applied(results))),
-        ]
+        headers.append(_verdict_header(verdict_word(results)))
+        headers += _policy_headers(call.plan.shown, call.version)
+        headers.append(_applied_header(applied(results)))
     return headers
 
 
@@ -50,6 +48,11 @@ def strictest(actions: Sequence[Action]) -> Action:
     """Return the strictest of the actions; there is at least one."""
     first = actions[0]
     return first if actions.count(first) == len(actions) else max(actions, key=_ACTIONS.index)
+
+
+@lru_cache(64)
+def _verdict_header(word: str) -> Header:
+    return b"x-guardrail-verdict", word.encode()
 
 
 @lru_cache(64)
@@ -65,7 +68,7 @@ def _policy_headers(policies: tuple[str, ...], version: str) -> tuple[Header, He
 
 def verdict_word(results: Sequence[StageResult]) -> str:
     """Return the worst label; unknown comes with its cause."""
-    if all(result.label is _SAFE for result in results):
+    if not [result for result in results if result.label is not _SAFE]:
         return "safe"
     ran = [result for result in results if result.cause is not Cause.SKIPPED]
     labels = {result.label for result in ran}
@@ -77,9 +80,9 @@ def verdict_word(results: Sequence[StageResult]) -> str:
     return "safe" if ran else "unknown; cause=skipped"
 
 
-def applied(results: Iterable[StageResult]) -> list[str]:
+def applied(results: Iterable[StageResult]) -> tuple[str, ...]:
     """Return the supervisors that really ran, from their own verdicts."""
     names = [
         found.supervisor for result in results for found in result.assessments if found.verdict.cause is not _SKIPPED
     ]
-    return list(dict.fromkeys(names))
+    return tuple(dict.fromkeys(names))

@@ -76,6 +76,9 @@ class Caller:
         return self.settings is None or _matches(self.settings.models, model)
 
 
+_ANYBODY = Caller()
+
+
 class Keyring:
     """All caller keys.
 
@@ -104,7 +107,7 @@ class Keyring:
             RequestError: 401 for a missing or wrong key.
         """
         if not self._callers:
-            return Caller()
+            return _ANYBODY
         if not presented:
             raise RequestError(401, "invalid_api_key", "Send a key: 'Authorization: Bearer KEY' or 'x-api-key: KEY'.")
         digest = sha256(presented.encode("utf-8", "surrogateescape")).hexdigest()

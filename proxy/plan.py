@@ -61,6 +61,7 @@ class StagePlan:
         names: every supervisor the stage prescribes.
         wants_signals: one of its supervisors reads what the provider says of its own filters.
         selves: the supervisors that ask the model itself.
+        deciding: policy and mode of every decision that is made when all of them have judged.
     """
 
     stage: Stage
@@ -77,6 +78,7 @@ class StagePlan:
     names: tuple[str, ...] = field(init=False)
     wants_signals: bool = field(init=False)
     selves: frozenset[str] = field(init=False)
+    deciding: tuple[tuple[str, bool], ...] = field(init=False)
 
     def __post_init__(self) -> None:  # once a plan, not once a request
         named = (*self.blocking, *self.parallel, *self.shadow)
@@ -84,6 +86,15 @@ class StagePlan:
         object.__setattr__(self, "names", tuple([name for name, _ in named]))
         object.__setattr__(self, "wants_signals", want_signals(named))
         object.__setattr__(self, "selves", selves)
+        object.__setattr__(self, "deciding", self.deciding_of(self.names))
+
+    def deciding_of(self, names: Sequence[str]) -> tuple[tuple[str, bool], ...]:
+        """Return policy and mode (true: enforcing) of every decision over the verdicts of these supervisors."""
+        modes = [
+            (policy, {self.rules[name].enforce for name in supervisors if name in names})
+            for policy, supervisors in self.policies
+        ]
+        return tuple([(policy, enforce) for policy, found in modes for enforce in (True, False) if enforce in found])
 
     @property
     def redacts(self) -> bool:

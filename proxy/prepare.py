@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from os import getpid
 from random import Random
 from secrets import token_bytes, token_hex
 from time import perf_counter
@@ -42,15 +42,20 @@ class IdSource:
     """Make record ids of the form of `new_id` without asking the kernel for every one.
 
     To draw random bytes gives the interpreter away, and with it, under load, a turn to the journal's writer. The ids
-    are unique, not secret; the process id keeps apart two workers that were forked from one.
+    are unique, not secret; a process forked from this one draws others.
     """
 
     def __init__(self) -> None:
-        self._random = Random(token_bytes(32))  # noqa: S311 - unique, not secret
+        self._draw = Random(token_bytes(32)).getrandbits  # noqa: S311 - unique, not secret
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._begin_anew)
+
+    def _begin_anew(self) -> None:
+        self._draw = Random(token_bytes(32)).getrandbits  # noqa: S311 - as above
 
     def make(self, now_s: float) -> str:
         """Return a new id for an exchange that began at this time (seconds since the epoch)."""
-        return f"{int(now_s * 1000):012x}{self._random.getrandbits(64) ^ getpid() << 32:016x}"
+        return f"{int(now_s * 1000):012x}{self._draw(64):016x}"
 
 
 @light_dataclass(frozen=True, slots=True)

@@ -92,16 +92,13 @@ def never(name: str, verdict: Verdict) -> bool:
 def settled_by(plan: StagePlan) -> Callable[[str, Verdict], bool]:
     """Return the test that ends a stage as soon as a verdict makes the block certain (G-22)."""
     rules = plan.rules
-
-    def settled(name: str, verdict: Verdict) -> bool:
-        return verdict.label is not _SAFE and settles(rules[name], verdict)
-
-    return settled
+    return lambda name, verdict: settles(rules[name], verdict)
 
 
 def conclude(plan: StagePlan, choice: int | None, found: Sequence[Assessment], seconds: float) -> StageResult:
     """Decide each policy over its own supervisors and take the strictest action; pure."""
-    if found and all(assessment.verdict.label is _SAFE for assessment in found):
+    unsafe = [assessment for assessment in found if assessment.verdict.label is not _SAFE]
+    if found and not unsafe:
         return _pass_all(plan, choice, found, seconds)
     names = {assessment.supervisor for assessment in found}
     decisions: list[Decision] = []
@@ -143,27 +140,12 @@ def _redacts(plan: StagePlan, assessment: Assessment) -> bool:
 
 def _pass_all(plan: StagePlan, choice: int | None, found: Sequence[Assessment], seconds: float) -> StageResult:
     """Conclude a stage whose verdicts are all safe, as nearly all are: no rule can make anything else of it."""
-    names = [assessment.supervisor for assessment in found]
-    decisions: list[Decision] = []
-    for policy, supervisors in plan.policies:
-        modes = [plan.rules[name].enforce for name in supervisors if name in names]
-        for enforce in (True, False):
-            if enforce in modes:
-                made = Decision(
-                    policy=policy,
-                    stage=plan.stage,
-                    choice=choice,
-                    label=_SAFE,
-                    cause=None,
-                    flagged=False,
-                    blocked=False,
-                    redacted=False,
-                    action="pass",
-                    reason=None,
-                    enforce=enforce,
-                    seconds=seconds,
-                )
-                decisions.append(made)
+    deciding = plan.deciding if len(found) == len(plan.names) else plan.deciding_of([one.supervisor for one in found])
+    stage = plan.stage
+    decisions = [
+        Decision(policy, stage, choice, _SAFE, None, False, False, False, "pass", None, enforce, seconds)
+        for policy, enforce in deciding
+    ]
     return StageResult(choice, tuple(found), tuple(decisions), "pass", None, _SAFE, None, seconds)
 
 

@@ -107,6 +107,7 @@ class Upstream:
         self._client = client or HttpClient(limits, proxy=settings.proxy, allow_link_local=settings.allow_link_local)
         self._secrets = tuple([secret for secret in (settings.api_key, settings.base_url) if secret])
         self._own_headers = {accept: _own_headers(settings, accept) for accept in (_JSON, _EVENTS)}
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._random = random.Random(seed)  # noqa: S311 - spreads retries, guards nothing
 
     async def aclose(self) -> None:
@@ -182,7 +183,7 @@ class Upstream:
         asked = to_upstream(request.path, request.headers, self._settings.forward_headers)
         kept = [pair for pair in request.headers if pair[0] in ("content-type", "accept")]
         url = self._base_url + request.path + (f"?{request.query}" if request.query else "")
-        sent = HttpRequest(request.method, url, (*own, *asked, *kept), request.body, _remaining(until))
+        sent = HttpRequest(request.method, url, (*own, *asked, *kept), request.body, until=until)
         reply = self._client.stream(sent)
         try:
             await reply.open()
@@ -197,7 +198,7 @@ class Upstream:
     # One attempt
 
     async def _complete_once(self, path: str, body: bytes, sent: Headers, until: float) -> UpstreamReply:
-        request = HttpRequest("POST", self._base_url + path, sent, body, _remaining(until))
+        request = HttpRequest("POST", self._base_url + path, sent, body, until=until)
         try:
             reply = await self._client.send(request)
         except TransportError as error:
@@ -209,7 +210,7 @@ class Upstream:
         return UpstreamReply(reply.status, to_caller(reply.headers), reply.body)
 
     async def _open_once(self, path: str, body: bytes, sent: Headers, until: float) -> HttpStream:
-        stream = self._client.stream(HttpRequest("POST", self._base_url + path, sent, body, _remaining(until)))
+        stream = self._client.stream(HttpRequest("POST", self._base_url + path, sent, body, until=until))
         usable = False
         try:
             await stream.open()
@@ -255,7 +256,9 @@ class Upstream:
 
     def _until(self, timeout_s: float | None) -> float:
         limit_s = self._settings.timeout_s if timeout_s is None else min(timeout_s, self._settings.timeout_s)
-        return asyncio.get_running_loop().time() + limit_s
+        if self._loop is None:  # asked for once: finding it is a call of the kernel
+            self._loop = asyncio.get_running_loop()
+        return self._loop.time() + limit_s
 
     def _headers(self, path: str, headers: Headers, accept: str) -> Headers:
         if not headers:

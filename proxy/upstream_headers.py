@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from supervisors.errors import ConfigError
 from supervisors.transport import Headers
@@ -30,6 +31,8 @@ _LIMIT_NAME = re.compile(
     r"|output|unified|second|minute|hour|day|month|project|images?|audio|priority|free|over|usage|based|after|query"
     r"|queries|resets|time|renewal|[0-9]{1,2}[hd]|\d{1,5})){1,6}"
 )
+_LONGEST_NAME = 80
+"""No name that may reach the caller is longer; of longer ones nothing is remembered."""
 _VISIBLE_ASCII = re.compile(r"[\x20-\x7e]*")
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
@@ -68,10 +71,15 @@ _OURS = "x-guardrail-depth"
 def to_caller(headers: Headers) -> Headers:
     """Return the reply headers that a caller may see: of the list, and in the form that their documents give them."""
     return tuple(
-        [(name, value) for name, value in headers if (form := _form_of(name)) is not None and form.fullmatch(value)]
+        [
+            (name, value)
+            for name, value in headers
+            if len(name) <= _LONGEST_NAME and (form := _form_of(name)) is not None and form.fullmatch(value)
+        ]
     )
 
 
+@lru_cache(256)
 def _form_of(name: str) -> re.Pattern[str] | None:
     return _TO_CALLER.get(name) or (_LIMIT if _LIMIT_NAME.fullmatch(name) else None)
 
@@ -84,9 +92,7 @@ def to_upstream(path: str, headers: Headers, allowed: tuple[str, ...] | None) ->
         headers: of the caller, in any case.
         allowed: names from the config, or None for the defaults of W-17.
     """
-    if allowed is None:
-        allowed = ("anthropic-version", "anthropic-beta") if path.startswith("/messages") else ("openai-beta",)
-    wanted = {name.lower() for name in allowed} | {_OURS}
+    wanted = _wanted(path.startswith("/messages"), allowed)
     found = [(lower, value) for name, value in headers if (lower := name.lower()) in wanted]
     if not found:
         return []
@@ -98,6 +104,13 @@ def to_upstream(path: str, headers: Headers, allowed: tuple[str, ...] | None) ->
         for name, value in found
         if name in wanted and (name == _OURS or not _never_sent(name)) and _VISIBLE_ASCII.fullmatch(value)
     ]
+
+
+@lru_cache(64)
+def _wanted(of_messages: bool, allowed: tuple[str, ...] | None) -> frozenset[str]:
+    if allowed is None:
+        allowed = ("anthropic-version", "anthropic-beta") if of_messages else ("openai-beta",)
+    return frozenset({name.lower() for name in allowed}) | {_OURS}
 
 
 def check_request_header(name: str, setting: str, value: str | None = None) -> None:

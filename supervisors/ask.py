@@ -20,6 +20,7 @@ from supervisors.types import (
     Cause,
     Context,
     Exchange,
+    Label,
     Stage,
     Supervisor,
     Verdict,
@@ -37,6 +38,7 @@ _OVER_LIMIT = frozenset({"call_budget", "cost_budget", "exceed_context_size_erro
 OVERLOADED = "overloaded"
 """Code of a `ChatError` that means "too many calls wait already" (G-46)."""
 
+_SAFE = Label.SAFE
 _BOTH_STAGES: frozenset[Stage] = frozenset({"input", "output"})
 
 
@@ -85,10 +87,10 @@ async def _assess_in_time(name: str, supervisor: Supervisor, exchange: Exchange,
 
 async def _assess(name: str, supervisor: Supervisor, exchange: Exchange, context: Context) -> Verdict:
     try:
-        verdict = cast("object", await supervisor.assess(exchange, context))  # a plugin may break its promise
+        verdict: object = await supervisor.assess(exchange, context)  # a plugin may break its promise
     except Exception as error:  # noqa: BLE001 - the one broad except: any failure is `unknown`, with its type in the log
         return _to_unknown(name, error)
-    if not isinstance(verdict, Verdict):
+    if not isinstance(verdict, Verdict):  # pyright: ignore[reportUnnecessaryIsInstance] # as said
         log.warning("supervisor returned no verdict", extra={"supervisor": name})
         return unknown(Cause.ERROR, detail="no_verdict")
     return verdict
@@ -154,7 +156,7 @@ async def ask_all(
         named: supervisors by configured name, each name once.
         exchange: what to judge.
         context: shared deadline.
-        decided: called with every finished verdict; constant false means "ask everybody".
+        decided: called with every finished verdict that is not safe; constant false means "ask everybody".
 
     Returns:
         One assessment a supervisor, in the order of `named`.
@@ -165,14 +167,17 @@ async def ask_all(
     chars = exchange.chars
     assess = _assess if chars <= _LOCAL_CHARS else _assess_in_time
     for name, supervisor in named:
-        if not is_local(supervisor):
+        if not getattr(supervisor, "local", False):
             remote.append((name, supervisor))
         elif not settled:
             started = perf_counter()
             verdict = await assess(name, supervisor, exchange, context)
             found[name] = Assessment(name, verdict, perf_counter() - started, 1, chars)
-            settled = decided(name, verdict)
-    if remote and not settled:
+            if verdict.label is not _SAFE:
+                settled = decided(name, verdict)
+    if len(found) == len(named):
+        return tuple(found.values())
+    if not settled:
         await _ask_remote(remote, exchange, context, decided, found)
     return tuple([found.get(name) or _skipped(name) for name, _ in named])
 
@@ -189,7 +194,7 @@ async def _ask_remote(
     async def ask_one(name: str, supervisor: Supervisor) -> None:
         assessment = await ask(name, supervisor, exchange, context)
         found[name] = assessment
-        if decided(name, assessment.verdict):
+        if assessment.verdict.label is not _SAFE and decided(name, assessment.verdict):
             for task in tasks:
                 if task is not asyncio.current_task():
                     task.cancel()

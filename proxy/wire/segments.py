@@ -272,7 +272,7 @@ _LOWER = "abcdefghijklmnopqrstuvwxyz"
 
 def as_object(value: object) -> dict[str, Any] | None:
     """Return the value if it is a JSON object."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType] # JSON
 
 
 def as_list(value: object) -> list[Any] | None:

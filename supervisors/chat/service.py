@@ -148,6 +148,7 @@ class ChatService:
         self._random = random.Random(seed)  # noqa: S311 - spreads retries, guards nothing
         self._slots = asyncio.Semaphore(settings.max_concurrency)
         self._waiting = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._dependencies: dict[tuple[str, str, str], _Dependency] = {}
 
     def context(self, timeout_s: float, budget: Budget | None = None, *, exhaustive: bool = False) -> ChatContext:
@@ -158,7 +159,9 @@ class ChatService:
             budget: shared by the stages of the request; None gives a fresh default one.
             exhaustive: composites ask every member although their label is fixed.
         """
-        loop = asyncio.get_running_loop()
+        loop = self._loop
+        if loop is None:  # asked for once: finding it is a call of the kernel
+            loop = self._loop = asyncio.get_running_loop()
         return ChatContext(self, loop, loop.time() + timeout_s, budget or Budget(), exhaustive=exhaustive)
 
     @property

@@ -101,7 +101,9 @@ class HttpClient:
         if self._proxy is not None and not target.secure:
             path, authorization = f"http://{target.authority}{target.path}", self._proxy.authorization
         head = render_head(request, target.authority, path, authorization)
-        deadline = None if request.timeout_s is None else asyncio.get_running_loop().time() + request.timeout_s
+        deadline = request.until
+        if deadline is None and request.timeout_s is not None:
+            deadline = asyncio.get_running_loop().time() + request.timeout_s
         return Outgoing(target, head, request.body, request.method == "HEAD", whole_bytes, deadline)
 
 

@@ -76,6 +76,7 @@ class HttpRequest:
         body: whole body.
         timeout_s: for `send` the time until the reply is complete, for `stream` until its head is there;
             None leaves only the limits.
+        until: the same as loop time, for who knows it already; it holds in the place of `timeout_s`.
         max_reply_bytes: smaller limit than that of the client for this reply.
     """
 
@@ -85,6 +86,7 @@ class HttpRequest:
     body: bytes = field(default=b"", repr=False)
     timeout_s: float | None = None
     max_reply_bytes: int | None = None
+    until: float | None = None
 
 
 @light_dataclass(frozen=True, slots=True)
