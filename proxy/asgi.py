@@ -22,6 +22,11 @@ Send = Callable[[Message], Awaitable[None]]
 class Way(Protocol):
     """An answer without messages of ASGI; see `proxy.direct.Direct`."""
 
+    @property
+    def prompt(self) -> bool:
+        """Say whether what is sent leaves without waiting for a slow caller."""
+        ...
+
     async def reply(self, status: int, headers: Sequence[Header], body: bytes) -> None:
         """Send a whole answer."""
         ...
@@ -217,6 +222,11 @@ class AsgiResponder:
         self._send = send
         self._way = way
         self.status = 0
+
+    @property
+    def prompt(self) -> bool:
+        """Say whether a whole answer would leave without waiting; nobody knows where there is no way past messages."""
+        return self._way is not None and self._way.prompt
 
     async def reply(self, status: int, headers: Sequence[Header], body: bytes) -> None:
         """Send a whole answer."""

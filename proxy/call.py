@@ -96,7 +96,8 @@ def _sequence() -> list[Any]:
 class Progress:
     """What has happened so far; every part of the line writes its own facts here, the record is made from it.
 
-    `request` is the view as it came, `sent` the view as the model got it: they differ after a redaction.
+    `request` is the view as it came, `sent` the view as the model got it: they differ after a redaction. `answered`
+    says that a whole answer has left.
     """
 
     outcome: Outcome = "answered"
@@ -124,6 +125,7 @@ class Progress:
     terminator: Terminator = "none"
     phase: Phase = "before_upstream"
     cancelled: bool = False
+    answered: bool = False
     holdback_s: float = 0.0
     overhead_s: float | None = None
     coherence: Mapping[str, Any] | None = None

@@ -325,7 +325,7 @@ class Line:
         return Answer(status, [*(kind or JSON), *self._headers()], body)
 
     async def close(self, answer: Answer | RequestError | None) -> None:
-        """Settle the record, then send what is still to be sent.
+        """Send what is still to be sent, and record the exchange, before that where the record could be refused.
 
         Args:
             answer: a whole answer, an error, or None when a stream was written or the caller left.
@@ -337,6 +337,9 @@ class Line:
             progress.status, progress.bytes_sent = whole.status, len(whole.body)
         if error is not None and self.started:
             progress.terminator = "error"
+        if isinstance(whole, Answer) and not self.started and self._out.prompt and self._sinks.ready():
+            await self._answer_first(whole)
+            return
         refused = self._finish_record()
         if progress.cancelled:
             return
@@ -346,6 +349,14 @@ class Line:
         final = self._error_answer(refused) if refused is not None else whole
         if isinstance(final, Answer):
             await self._out.reply(final.status, final.headers, final.body)
+
+    async def _answer_first(self, answer: Answer) -> None:
+        """Send an answer and record it in the same turn of the loop: the caller need not wait while it is written."""
+        self._progress.answered = True
+        try:
+            await self._out.reply(answer.status, answer.headers, answer.body)
+        finally:
+            self._finish_record()
 
     async def _end_stream(self, error: RequestError | None) -> None:
         if error is not None and self._frames is not None:

@@ -78,6 +78,11 @@ class ClientGone(Exception):
 class Responder(Protocol):
     """The way back to the caller."""
 
+    @property
+    def prompt(self) -> bool:
+        """Say whether a whole answer would leave without waiting for anything."""
+        ...
+
     async def reply(self, status: int, headers: Sequence[Header], body: bytes) -> None:
         """Send a whole answer."""
         ...

@@ -132,8 +132,8 @@ class JournalSinks:
     def _accept(self, call: Call, progress: Progress) -> None:
         progress.coherence = probe_coherence(call, progress)
         record = to_record(call, progress, self._keeper.keep(progress))
-        # Text of a stream has left, and a caller that is gone can be refused nothing: such a record must be kept.
-        if progress.phase == "streaming" or progress.cancelled:
+        # What has left cannot be refused, and a caller that is gone can be refused nothing: such a record must be kept.
+        if progress.answered or progress.phase == "streaming" or progress.cancelled:
             self._journal.keep(record)
         else:
             self._journal.accept(record)

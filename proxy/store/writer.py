@@ -178,6 +178,8 @@ class BatchWriter:
             self._lost += 1
             log.error("record of an answer that has left is lost", extra={"id": record.id, "reason": self._failure})
             return
+        if len(self._queue) >= self._settings.batch_limit:
+            self._hurry.set()
         self._append(record)
 
     def _append(self, record: Record) -> None:
