@@ -7,6 +7,7 @@ import os
 import platform
 import shutil
 import sys
+import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,7 +21,7 @@ def conditions(peers: Mapping[str, str]) -> dict[str, str]:
         "processor": _processor(),
         "cores": f"{len(os.sched_getaffinity(0))} usable, targets on one, tools on another",
         "system": f"{platform.system()} {platform.release().split('-')[0]}",
-        "python": f"CPython {platform.python_version()}",
+        "python": f"CPython {platform.python_version()}, {_build()}",
         "packages": ", ".join([f"{name} {_version(name)}" for name in names]),
         "nginx": version_of([shutil.which("nginx") or "/usr/sbin/nginx", "-v"]).removeprefix("nginx version: "),
         "compiler": version_of([shutil.which("gcc") or shutil.which("cc") or "cc", "--version"]),
@@ -31,6 +32,14 @@ def conditions(peers: Mapping[str, str]) -> dict[str, str]:
         else "no: taskset or a core lacks",
         "command": " ".join(["python -m bench", *[_plain(word) for word in sys.argv[1:]]]),
     }
+
+
+def _build() -> str:
+    """Say how the interpreter was compiled: with a profile it is about a fifth faster."""
+    options = str(sysconfig.get_config_var("CONFIG_ARGS"))
+    profiled = "with" if "--enable-optimizations" in options else "without"
+    linked = "with" if "--with-lto" in options else "without"
+    return f"configured {profiled} profile-guided optimization and {linked} link-time optimization"
 
 
 def _plain(word: str) -> str:

@@ -225,7 +225,8 @@ async def test_a_bug_in_the_writer_is_a_failed_journal_not_a_silent_one() -> Non
     writer.accept(record())
     with pytest.raises(StoreError, match="the writer has died"):
         await writer.run(None, 5.0)
-    assert (writer.healthy, writer.lost) == (False, 1)
+    assert not writer.healthy
     with pytest.raises(StoreError, match="the writer has died"):
         writer.accept(record())
     await writer.aclose()
+    assert writer.lost == 1
