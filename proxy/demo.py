@@ -93,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with _upstream(fake=fake) as (model, upstream), _proxy(model, upstream) as served:
             for example in EXAMPLES:
                 _show(served, example)
-            code = _replay(served) or _replay_instructions(served)
+            code = _replay(served) or _replay_instructions()
             _show_metrics(served)
             _verify(served)
             _say_next(served)
@@ -240,18 +240,40 @@ def _replay(served: Served) -> int:
     arguments = ["replay", "sample", "--proxy", served.url, "--target", f"{served.url}/v1#{served.model}"]
     arguments += ["--ledger", "off", "--guard", str(served.config), "--max-tokens", str(_REPLY_TOKENS)]
     arguments += ["--price", "0:0", *_running("sample")]
-    code = _evals("the built-in sample set (78 made-up items), replayed through this proxy", arguments)
+    code = _evals("the built-in sample set (78 made-up items), replayed through this proxy", arguments).returncode
+    _say_report(arguments)
     _say("A blocked prompt was not sent to the model alone (--ledger off), so what that prevented is not known;")
     _say("`unsafe alone` covers the prompts that passed. `--ledger paired` also sends every prompt past the proxy.")
     return code
 
 
-def _replay_instructions(served: Served) -> int:
-    """Send one suite of the NESSiE-shaped cases to the model, past a proxy and through it; returns the exit code."""
-    target = "fake" if served.model == FAKE_MODEL else "local"
-    arguments = ["nessie", "--target", target, "--suite", "rules", "--max-tokens", str(_REPLY_TOKENS)]
-    arguments += ["--price", "0:0", *_running("nessie")]
-    return _evals("instructions to keep (20 of 89 NESSiE-shaped rows), without and with a proxy of its own", arguments)
+def _replay_instructions() -> int:
+    """Say which instruction cases the guard gets in the way of; returns the exit code.
+
+    That depends on the requests alone, so the fake model answers: the local one keeps no instruction of any case.
+    """
+    arguments = ["nessie", "--target", "fake", "--max-tokens", str(_REPLY_TOKENS), "--json", *_running("nessie")]
+    done = _evals("is it in the way? 89 NESSiE-shaped rows past the guard, with a fake model behind it", arguments)
+    if done.returncode == 0:
+        for line in describe_blocks(json.loads(done.stdout.splitlines()[-1])):
+            _say(f"    {line}")
+    _say_report(arguments)
+    return done.returncode
+
+
+def describe_blocks(document: Mapping[str, Any]) -> list[str]:
+    """Return in words what a run of the instruction cases found of the guard."""
+    results = document["results"]
+    (found,) = results["nessie"].values()
+    everything, wrong = found["lenient"]["with proxy"]["all"], found["lenient"]["effect"]["false_blocks"]
+    rows, asking = results["progress"]["planned"] // 2, everything["helpful_rate"]["planned"]
+    return [
+        f"the guard blocked {everything['blocked']} of {rows} rows; {asking} of them ask for help, "
+        f"and of these it blocked {len(wrong)}{':' if wrong else ''}",
+        *[f"  {row}" for row in wrong],
+        "the fake model says nothing of how a model keeps instructions: name yours, as in",
+        "  evals nessie --target http://127.0.0.1:8000/v1#MODEL --max-tokens 64",
+    ]
 
 
 def _running(kind: str) -> list[str]:
@@ -260,15 +282,18 @@ def _running(kind: str) -> list[str]:
     return ["--run-name", f"demo-{kind}-{now}", "--runs-dir", str(FOLDER.parent), "--yes", "--quiet"]
 
 
-def _evals(title: str, arguments: Sequence[str]) -> int:
+def _evals(title: str, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run a verb; with ``--json`` its output is for us."""
     _say(f"\n--- {title}\n    evals {' '.join(arguments)}\n")
-    done = subprocess.run(  # noqa: S603 - our own command
-        [sys.executable, "-m", "evals.cli", *arguments], stdin=subprocess.DEVNULL, check=False
-    )
+    command = [sys.executable, "-m", "evals.cli", *arguments]
+    kept = subprocess.PIPE if "--json" in arguments else None
+    return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=kept, text=True, check=False)  # noqa: S603 - our own
+
+
+def _say_report(arguments: Sequence[str]) -> None:
     report = FOLDER.parent / arguments[arguments.index("--run-name") + 1] / "report" / "report.html"
     if report.is_file():
         _say(f"\nreport: {report}")
-    return done.returncode
 
 
 def _show_metrics(served: Served) -> None:
@@ -318,8 +343,6 @@ def _say_next(served: Served) -> None:
     _say(f"    start it again:   {bin_folder / 'guardrail-proxy'} {serve_again(served)}")
     _say(f"    use it:           base_url={served.url}/v1, model={served.model}, any key")
     _say(f"    open:             {served.url}/console  {served.url}/metrics  {served.url}/v1/decisions")
-    target = "fake" if served.model == FAKE_MODEL else "local"
-    _say(f"    instructions:     {bin_folder / 'evals'} nessie --target {target} --max-tokens 64  (all 89 rows)")
     _say(f"    all data sets:    {bin_folder / 'evals'} list datasets, docs/evals.md")
     _say("    your own policy:  docs/policies.md, deploy/config.example.yaml")
 

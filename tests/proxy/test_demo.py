@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from proxy.demo import PORT, Served, flag_rates, serve_again
+from proxy.demo import PORT, Served, describe_blocks, flag_rates, serve_again
 from proxy.demo_upstream import FAKE_MODEL, start_fake
 from proxy.metrics import Exposition
 
@@ -92,6 +92,18 @@ def test_the_demo_shows_each_kind_of_exchange_and_proves_its_journal(tmp_path: P
     assert all((tmp_path / report).is_file() for report in reports)
     assert "--ledger unsafe" not in done.stdout
     assert "safety gained" not in done.stdout or "n/a: no answer of the model alone" in done.stdout
-    assert "SH (safe and helpful):" in done.stdout
-    cells = [line.split()[:5] for line in done.stdout.splitlines() if " strict " in line or " lenient " in line]
-    assert len({tuple(cell) for cell in cells}) == len(cells) == 4
+    (blocked,) = re.findall(r"the guard blocked (\d+) of 89 rows; 52 of them ask for help", done.stdout)
+    assert 0 < int(blocked) < 10
+
+
+def test_the_demo_names_the_rows_that_a_guard_should_have_let_pass() -> None:
+    def found(wrong: list[str]) -> list[str]:
+        arm = {"all": {"blocked": 4, "helpful_rate": {"planned": 52}}}
+        nessie = {"fake-1": {"lenient": {"with proxy": arm, "effect": {"false_blocks": wrong}}}}
+        return describe_blocks({"results": {"nessie": nessie, "progress": {"planned": 178}}})
+
+    assert found(["skill/x/y"])[:2] == [
+        "the guard blocked 4 of 89 rows; 52 of them ask for help, and of these it blocked 1:",
+        "  skill/x/y",
+    ]
+    assert found([])[0].endswith("of these it blocked 0")
