@@ -23,6 +23,7 @@ from proxy.console import CONTENT_TYPES, SECURITY, read_file
 from proxy.failures import deadline_exceeded, record_unavailable
 from proxy.gateway import Gateway
 from proxy.keys import Caller, read_key
+from proxy.metrics import render_families
 from proxy.plan import Request as PlanRequest
 from proxy.policy import Action
 from proxy.ports import ClientGone
@@ -32,6 +33,7 @@ from proxy.store.protocol import Filters
 from proxy.wire.body import parse_body
 from proxy.wire.chat import CHAT
 from proxy.wire.errors import RequestError, internal, to_reply
+from proxy.workers.merging import Snapshot, merge
 from supervisors.errors import StoreError
 from supervisors.types import Cause, Label
 
@@ -130,24 +132,49 @@ def _add_health(app: FastAPI, gateway: Gateway) -> None:
     async def health() -> Response:
         """Show versions; no secrets, no upstream addresses."""
         config_version = gateway.runtime.version
+        workers = [(os.getpid(), config_version)]
+        if gateway.peers is not None:
+            workers = [(one.pid, one.config_version) for one in await gateway.peers.gather() if one.live]
         return _json(
             {
                 "status": "ok" if gateway.ready else "draining",
                 "version": package_version("guardrail-proxy"),
                 "config_version": config_version,
                 "boot": gateway.journal.boot,
-                "workers": [{"pid": os.getpid(), "config_version": config_version}],
+                "workers": [{"pid": pid, "config_version": version} for pid, version in workers],
             }
         )
 
     @app.get("/metrics")
     async def metrics() -> Response:
         """Expose the metrics in Prometheus text format."""
-        show_states(gateway)
-        with suppress(StoreError):  # a failing journal must not hide the metrics that say so
-            await gateway.journal.flush(1.0)
-        text = await asyncio.to_thread(gateway.metrics.render)
+        text = await _expose(gateway)
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+async def _expose(gateway: Gateway) -> bytes:
+    if gateway.peers is not None:
+        all_workers = await gateway.peers.gather()
+        boots = {one.boot: one.records for one in all_workers}
+        return await asyncio.to_thread(lambda: render_families(merge(all_workers), boots))
+    await _catch_up(gateway)
+    return await asyncio.to_thread(gateway.metrics.render)
+
+
+async def _catch_up(gateway: Gateway) -> None:
+    show_states(gateway)
+    with suppress(StoreError):  # a failing journal must not hide the metrics that say so
+        await gateway.journal.flush(1.0)
+
+
+async def take_snapshot(gateway: Gateway) -> Snapshot:
+    """Return what this process shows, for the other workers."""
+    if gateway.ready:
+        await _catch_up(gateway)
+    families = await asyncio.to_thread(gateway.metrics.families)
+    counted = [one.value for family in families for one in family.samples if one.name == "guardrail_records_total"]
+    version = gateway.metrics.version
+    return Snapshot(gateway.journal.boot, os.getpid(), version, int(counted[0]), families)
 
 
 def show_states(gateway: Gateway) -> None:

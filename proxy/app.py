@@ -35,7 +35,7 @@ from proxy.moderate import Moderating
 from proxy.ports import ClientGone
 from proxy.prepare import Arrival, IdSource, new_id, prepare
 from proxy.record import ClientEnd, Record
-from proxy.reload import ConfigSource
+from proxy.reload import Source
 from proxy.runtime import Runtime
 from proxy.unguarded import find_route, serve_unguarded
 from proxy.wire.adapter import Adapter
@@ -62,7 +62,7 @@ _ID_NAMES: Final[Mapping[str, bytes]] = {MESSAGES.route: b"request-id"}
 _BARE: Final = frozenset({"models", "guardrails", "decisions"})
 
 
-def create_app(config: Config, source: ConfigSource | None = None) -> App:
+def create_app(config: Config, source: Source | None = None) -> App:
     """Return the ASGI application of a validated config, which may be read again from its source."""
     return App(Gateway(config, source))
 

@@ -7,7 +7,7 @@ counter makes a scrape a consistent cut: every counter marked J covers exactly `
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from proxy.agreement import Agreement
@@ -27,6 +27,32 @@ _COHERENCE = frozenset({"coherent", "incoherent", "unknown"})
 _NO_LABELS = Labels()
 
 Key = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One line of an exposition."""
+
+    name: str
+    labels: tuple[tuple[str, str], ...]
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A metric with its samples, as plain values.
+
+    Args:
+        name: without ``_total``.
+        kind: counter, gauge or histogram.
+        help: one sentence.
+        samples: in the order of an exposition.
+    """
+
+    name: str
+    kind: str
+    help: str
+    samples: Sequence[Sample]
 
 
 @dataclass(slots=True)

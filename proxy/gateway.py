@@ -13,11 +13,12 @@ from proxy.failures import shutting_down
 from proxy.journals import open_configured
 from proxy.locating import name_file
 from proxy.metrics import Metrics
-from proxy.reload import ConfigSource, Watched, refuse_fixed
+from proxy.reload import Source, Watched, refuse_fixed
 from proxy.runtime import Runtime, declared_labels, open_runtime
 from proxy.store.journal import StoredJournal
 from proxy.store.rules import Archive
 from proxy.wire.errors import RequestError
+from proxy.workers.peers import Peers
 from supervisors.errors import GuardrailError
 
 log = logging.getLogger(__name__)
@@ -32,9 +33,13 @@ class Gateway:
     Args:
         config: validated.
         source: where it is read again from; None for a config that never changes.
+
+    Attributes:
+        hmac_key: of the digests where the config has none.
+        peers: the other workers, None without any.
     """
 
-    def __init__(self, config: Config, source: ConfigSource | None = None) -> None:
+    def __init__(self, config: Config, source: Source | None = None) -> None:
         self.config = config
         self.hosts = _hosts(config)
         self.metrics = Metrics("", declared_labels(config))
@@ -47,7 +52,8 @@ class Gateway:
         self._running: list[Runtime] = []
         self._runtime: Runtime | None = None
         self._journal: StoredJournal | None = None
-        self._hmac_key = token_bytes(32)
+        self.hmac_key = token_bytes(32)
+        self.peers: Peers | None = None
 
     @property
     def runtime(self) -> Runtime:
@@ -116,15 +122,18 @@ class Gateway:
                 else:
                     reloading = group.create_task(self._reload_on_demand(group))
                     watching = group.create_task(self._watch())
+                    meeting = group.create_task(self._meet(journal.boot))
                     yield
                     self.draining = True
-                    reloading.cancel()
-                    watching.cancel()
+                    for task in (reloading, watching, meeting):
+                        task.cancel()
                     for runtime in self._running:
                         runtime.users.close()
         finally:
             self._runtime = None
             await journal.aclose()
+            if self.peers is not None:
+                await self.peers.save()
         if failure is not None:
             raise failure
 
@@ -137,7 +146,7 @@ class Gateway:
 
     async def _host(self, config: Config, opened: asyncio.Future[Runtime]) -> None:
         try:
-            async with open_runtime(config, self.journal, self.metrics, self._hmac_key) as runtime:
+            async with open_runtime(config, self.journal, self.metrics, self.hmac_key) as runtime:
                 await self._keep(runtime, opened)
         except GuardrailError as error:
             if opened.cancelled():  # the process ended while a changed config was being opened
@@ -174,7 +183,7 @@ class Gateway:
             if self._source is not None:
                 await self._reload(group, self._source)
 
-    async def _reload(self, group: asyncio.TaskGroup, source: ConfigSource) -> None:
+    async def _reload(self, group: asyncio.TaskGroup, source: Source) -> None:
         try:
             config = await asyncio.to_thread(source.read)
             refuse_fixed(self.config, config)
@@ -185,6 +194,7 @@ class Gateway:
             extra = {"file": str(source.path), "problems": said.splitlines()}
             log.error("changed config rejected, the last good one stays in force", extra=extra)  # noqa: TRY400 - no bug
             return
+        await asyncio.to_thread(source.applied)
         old, self._runtime = self.runtime, runtime
         self.config, self.hosts = config, _hosts(config)
         old.users.retire()
@@ -199,8 +209,13 @@ class Gateway:
         while True:
             await asyncio.sleep(self._source.poll_s)
             changed = watched.look(await asyncio.to_thread(self._source.fingerprint))
-            if changed and self.config.reload == "auto":
+            if (changed and self.config.reload == "auto") or await asyncio.to_thread(self._source.behind):
                 self.request_reload()
+
+    async def _meet(self, boot: str) -> None:
+        """Be one of several workers."""
+        if self.peers is not None:
+            await self.peers.run(boot)
 
 
 def record_interrupted(journal: StoredJournal, metrics: Metrics) -> None:

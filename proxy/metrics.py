@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from proxy.agreement import kappa, pairwise
-from proxy.counting import BUCKETS, OTHER, Counter, Histogram, JournalCounters, Key
+from proxy.counting import BUCKETS, OTHER, Counter, Family, Histogram, JournalCounters, Key, Sample
 from proxy.record import Phase, Record
 from proxy.store.rules import Labels
 from supervisors.errors import StoreError
@@ -159,6 +159,11 @@ class Metrics:
         with self._lock:
             self._counters.labels.setdefault(version, labels)
 
+    @property
+    def version(self) -> str:
+        """Return the config version in force."""
+        return self._version
+
     def watch(self, journal: Backlog) -> None:
         """Show this journal's boot, backlog and losses."""
         self._journal = journal
@@ -205,6 +210,18 @@ class Metrics:
         boot = f"{_BOOT}{self._journal.boot}\n" if self._journal is not None else ""
         return boot.encode() + generate_latest(self.registry)
 
+    def families(self) -> list[Family]:
+        """Return everything from one consistent cut, as plain values."""
+        return [
+            Family(
+                metric.name,
+                metric.type,
+                metric.documentation,
+                [Sample(one.name, tuple(one.labels.items()), one.value) for one in metric.samples],
+            )
+            for metric in self.collect()
+        ]
+
     def collect(self) -> Iterator[Metric]:
         """Yield all families from one consistent cut."""
         counters = self._counters
@@ -242,6 +259,33 @@ class Metrics:
         yield _as_gauge("proxy_queue_depth", "Requests that wait for a place.", ("limiter",), self._queued)
         version: dict[Key, float] = {(self._version[:12],): 1.0}
         yield _as_gauge("config_info", "The config version in force.", ("version",), version)
+
+
+def render_families(families: Iterable[Family], boots: Mapping[str, int]) -> bytes:
+    """Return the exposition text of several processes.
+
+    Args:
+        families: of all of them together.
+        boots: records counted, by process start.
+    """
+    metrics: list[Metric] = []
+    for family in families:
+        metric = Metric(family.name, family.help, family.kind)
+        for one in family.samples:
+            metric.add_sample(one.name, dict(one.labels), one.value)
+        metrics.append(metric)
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Given(metrics))
+    lines = [f"{_BOOT}{boot} {records}\n" for boot, records in boots.items()]
+    return "".join(lines).encode() + generate_latest(registry)
+
+
+class _Given(Collector):
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics
 
 
 class _Collected(Collector):
@@ -304,12 +348,17 @@ class Exposition:
     """A scrape read back.
 
     Args:
-        boot: id of the process start, None when the text has none.
+        boots: ids of the process starts, each with the number of its records that are counted.
         samples: value by sample name and sorted (label, value) pairs.
     """
 
-    boot: str | None
+    boots: Mapping[str, int]
     samples: Mapping[tuple[str, tuple[tuple[str, str], ...]], float]
+
+    @property
+    def boot(self) -> str | None:
+        """Return the only process start, None when there are several or none."""
+        return next(iter(self.boots)) if len(self.boots) == 1 else None
 
 
 def read_exposition(text: str) -> Exposition:
@@ -318,7 +367,7 @@ def read_exposition(text: str) -> Exposition:
     Raises:
         StoreError: it is not Prometheus text.
     """
-    boot = next((line.removeprefix(_BOOT).strip() for line in text.splitlines() if line.startswith(_BOOT)), None)
+    lines = [line.removeprefix(_BOOT).split() for line in text.splitlines() if line.startswith(_BOOT)]
     samples: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
     try:
         for family in text_string_to_metric_families(text):
@@ -327,4 +376,10 @@ def read_exposition(text: str) -> Exposition:
     except (ValueError, IndexError, KeyError) as error:
         msg = f"the metrics are not Prometheus text: {error}"
         raise StoreError(msg) from error
-    return Exposition(boot, samples)
+    try:
+        total = int(samples.get(("guardrail_records_total", ()), 0))
+        boots = {words[0]: int(words[1]) if len(words) > 1 else total for words in lines if words}
+    except ValueError as error:
+        msg = f"the metrics name no process starts: {error}"
+        raise StoreError(msg) from error
+    return Exposition(boots, samples)

@@ -6,13 +6,57 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Protocol
 
 from proxy.config import Config, load_config
 from supervisors.errors import ConfigError
 
 
-def _as_read(config: Config) -> Config:
+class Source(Protocol):
+    """Where a config is read again from."""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        ...
+
+    @property
+    def poll_s(self) -> float:
+        """Seconds between two looks at it."""
+        ...
+
+    def read(self) -> Config:
+        """Return the config as it should be now.
+
+        Raises:
+            ConfigError: one line a problem.
+        """
+        ...
+
+    def applied(self) -> None:
+        """Note that what was read last is in force."""
+        ...
+
+    def behind(self) -> bool:
+        """Say whether it should be read although nobody asked for that."""
+        ...
+
+    def fingerprint(self) -> str | None:
+        """Return a digest of the file, None while it cannot be read."""
+        ...
+
+
+def as_read(config: Config) -> Config:
+    """Return a config unchanged."""
     return config
+
+
+def fingerprint(path: Path) -> str | None:
+    """Return a digest of a file, None while it cannot be read."""
+    try:
+        return sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +70,7 @@ class ConfigSource:
     """
 
     path: Path
-    adapt: Callable[[Config], Config] = _as_read
+    adapt: Callable[[Config], Config] = as_read
     poll_s: float = 2.0
 
     def read(self) -> Config:
@@ -39,10 +83,14 @@ class ConfigSource:
 
     def fingerprint(self) -> str | None:
         """Return a digest of the file, None while it cannot be read."""
-        try:
-            return sha256(self.path.read_bytes()).hexdigest()
-        except OSError:
-            return None
+        return fingerprint(self.path)
+
+    def applied(self) -> None:
+        """Do nothing: nobody else serves with it."""
+
+    def behind(self) -> bool:
+        """Say no."""
+        return False
 
 
 @dataclass(slots=True)

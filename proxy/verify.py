@@ -282,7 +282,7 @@ class Verification:
             self.summary.rechecked += 1
             yield from check_record(body, plans)
         metrics = self._request.metrics
-        if metrics is not None and metrics.boot == body["boot"] and body["seq"] <= metrics.samples.get(RECORDS, 0):
+        if metrics is not None and body["seq"] <= metrics.boots.get(body["boot"], 0):
             recount(body, plans.archive.labels if plans else Labels(), self._totals)
 
     def _wanted(self, time: str) -> bool:
@@ -314,15 +314,13 @@ class Verification:
             yield Difference(boot.boot, chain.seq, None, "head", "is not the last hash of the chain")
 
     def _check_comparable(self) -> None:
-        metrics = self._request.metrics
-        if metrics is None:
-            return
-        if metrics.boot is None or metrics.boot not in self._chains:
-            msg = f"the metrics are of boot {metrics.boot}, which has no chain in this journal"
-            raise StoreError(msg)
-        if self._chains[metrics.boot].cut.seq > 0:
-            msg = f"the metrics of boot {metrics.boot} cannot be compared: retention has deleted records of it"
-            raise StoreError(msg)
+        for boot in self._request.metrics.boots if self._request.metrics is not None else ():
+            if boot not in self._chains:
+                msg = f"the metrics are of boot {boot}, which has no chain in this journal"
+                raise StoreError(msg)
+            if self._chains[boot].cut.seq > 0:
+                msg = f"the metrics of boot {boot} cannot be compared: retention has deleted records of it"
+                raise StoreError(msg)
 
     def _compare(self) -> Iterator[Difference]:
         metrics = self._request.metrics

@@ -18,13 +18,17 @@ from types import FrameType
 
 import uvicorn
 
-from proxy.app import create_app
+from proxy.admin import take_snapshot
+from proxy.app import App, create_app
 from proxy.arguments import Subparsers, say_errors, take_config
 from proxy.config import Config, load_config
 from proxy.edge import STALL_S, server_settings
 from proxy.gateway import Gateway
 from proxy.logs import set_up_logging
 from proxy.reload import ConfigSource
+from proxy.workers.peers import Peers
+from proxy.workers.seat import MOST_WORKERS, Seat, serve_crew
+from proxy.workers.shared import SharedSource
 from supervisors.errors import ConfigError, MissingError, StoreError
 
 log = logging.getLogger(__name__)
@@ -41,7 +45,9 @@ def add_parser(commands: Subparsers) -> None:
     parser = commands.add_parser("serve", help="run the proxy", description="run the proxy")
     parser.add_argument("--host", help="address to listen on; overrides server.host")
     parser.add_argument("--port", type=_port, help="port to listen on, 0 for a free one; overrides server.port")
+    parser.add_argument("--workers", type=_number, default=1, help="processes that serve together, 1 to 64; default 1")
     parser.add_argument("--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"])
+    parser.add_argument("--seat", help=argparse.SUPPRESS)
     take_config(parser, run, says="config file, see docs/configuration.md")
 
 
@@ -52,25 +58,69 @@ def _port(text: str) -> int:
     return int(text)
 
 
+def _number(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_WORKERS:
+        msg = f"{text!r} is no number of workers; give one from 1 to {MOST_WORKERS}"
+        raise argparse.ArgumentTypeError(msg)
+    return int(text)
+
+
 def run(args: argparse.Namespace) -> int:
     """Serve; returns 0 after a drain, 2 config error, 3 something named is missing, 4 the port is taken."""
     set_up_logging(args.log_level)
+    if args.seat is not None:
+        return serve_worker(args, Seat.parse(args.seat))
+    adapt = overriding(args)
     try:
-        config = load_config(args.config)
+        config = adapt(load_config(args.config))
     except ConfigError as error:
         return fail(error, args.config)
-    changes = {name: value for name, value in (("host", args.host), ("port", args.port)) if value is not None}
-
-    def adapt(read: Config) -> Config:
-        return read.model_copy(update={"server": read.server.model_copy(update=changes)})
-
-    config = adapt(config)
     try:
         listener = listen(config.server.host, config.server.port)
     except OSError as error:
         sys.stderr.write(f"error: cannot listen on {config.server.host}:{config.server.port}: {error.strerror}\n")
         return 4
-    app = create_app(config, ConfigSource(args.config, adapt))
+    host, port = listener.getsockname()[:2]
+    log.info("listening", extra={"host": host, "port": port})
+    if args.workers > 1:
+        return serve_crew(args, listener, partial(greet, host, port))
+    return serve(create_app(config, ConfigSource(args.config, adapt)), listener, args.config)
+
+
+def overriding(args: argparse.Namespace) -> Callable[[Config], Config]:
+    """Return what applies the options of the command line to a config."""
+    changes = {name: value for name, value in (("host", args.host), ("port", args.port)) if value is not None}
+
+    def adapt(read: Config) -> Config:
+        return read.model_copy(update={"server": read.server.model_copy(update=changes)})
+
+    return adapt
+
+
+def serve_worker(args: argparse.Namespace, seat: Seat) -> int:
+    """Serve as one of several."""
+    source = SharedSource(args.config, seat.folder, overriding(args))
+    try:
+        config = source.read()
+    except ConfigError as error:
+        return fail(error, args.config)
+    source.applied()
+    app = create_app(config, source)
+    app.gateway.hmac_key = seat.read_key()
+    app.gateway.peers = Peers(seat.folder, partial(take_snapshot, app.gateway))
+    return serve(app, socket.socket(fileno=seat.listener), args.config, seat.parent)
+
+
+def serve(app: App, listener: socket.socket, file: Path, parent: int | None = None) -> int:
+    """Serve in this process; returns the exit code.
+
+    Args:
+        app: what is served.
+        listener: bound.
+        file: config file, for the words of an error.
+        parent: a descriptor that ends with the process above this one.
+    """
+    config = app.gateway.config
     server = DrainingServer(
         server_settings(
             app,
@@ -78,14 +128,13 @@ def run(args: argparse.Namespace) -> int:
             stall_s=min(STALL_S, config.limits.request_timeout_s),
         ),
         app.gateway,
-        partial(greet, *listener.getsockname()[:2]),
+        parent,
+        partial(greet, *listener.getsockname()[:2]) if parent is None else None,
     )
-    host, port = listener.getsockname()[:2]
-    log.info("listening", extra={"host": host, "port": port})
     with suppress(SystemExit):  # uvicorn's own exit code of a failed start would hide which failure it was
         server.run(sockets=[listener])
     failure = app.gateway.failure
-    return fail(failure, args.config) if failure is not None else 0
+    return fail(failure, file) if failure is not None else 0
 
 
 def fail(error: Exception, file: Path) -> int:
@@ -126,12 +175,20 @@ class DrainingServer(uvicorn.Server):
     Args:
         config: of uvicorn.
         gateway: told to stop; its config says how long to accept and to wait after the first signal.
+        parent: a descriptor that ends with the process above this one, which then ends as at a signal.
         started: called once requests are answered.
     """
 
-    def __init__(self, config: uvicorn.Config, gateway: Gateway, started: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        gateway: Gateway,
+        parent: int | None = None,
+        started: Callable[[], None] | None = None,
+    ) -> None:
         super().__init__(config)
         self._gateway = gateway
+        self._parent = parent
         self._greet = started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -141,6 +198,13 @@ class DrainingServer(uvicorn.Server):
             self._greet()
         if hasattr(signal, "SIGHUP"):
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._gateway.request_reload)
+        if self._parent is not None:
+            asyncio.get_running_loop().add_reader(self._parent, self._orphaned, self._parent)
+
+    def _orphaned(self, parent: int) -> None:
+        asyncio.get_running_loop().remove_reader(parent)
+        log.error("the process above this worker is gone")
+        self.handle_exit(signal.SIGTERM, None)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to drain on the first signal; end what runs on the second."""

@@ -118,7 +118,7 @@ def fetch_metrics(url: str) -> Exposition:
         msg = f"cannot read the metrics: the answer has status {reply.status_code}, must be 200{_hint(reply.url)}"
         raise StoreError(msg)
     exposition = read_exposition(reply.text)
-    if exposition.boot is None:
+    if not exposition.boots:
         msg = "the metrics name no boot: the address is not /metrics of a guardrail-proxy with a journal"
         raise StoreError(msg)
     return exposition

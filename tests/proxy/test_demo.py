@@ -29,13 +29,11 @@ def sample(label: str, cause: str = "none") -> tuple[str, tuple[tuple[str, str],
 def test_a_flag_rate_leaves_unknown_out_of_its_denominator_and_shows_it() -> None:
     counts = {sample("safe"): 6.0, sample("unsafe"): 2.0, sample("unknown", "timeout"): 3.0}
     skipped = {sample("unknown", "skipped"): 9.0}
-    assert flag_rates(Exposition(None, {**counts, **skipped})) == [
-        "embedded on input: flag rate 0.250 (2/8), unknown 3"
-    ]
+    assert flag_rates(Exposition({}, {**counts, **skipped})) == ["embedded on input: flag rate 0.250 (2/8), unknown 3"]
 
 
 def test_a_supervisor_without_a_verdict_has_no_rate() -> None:
-    shown = flag_rates(Exposition(None, {sample("unknown", "error"): 1.0}))
+    shown = flag_rates(Exposition({}, {sample("unknown", "error"): 1.0}))
     assert shown == ["embedded on input: flag rate none (0/0), unknown 1"]
 
 

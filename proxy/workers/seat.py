@@ -1,0 +1,97 @@
+"""`guardrail-proxy serve --workers N`: what the process above the workers prepares, and hands on to each of them."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_bytes
+from typing import Final
+
+from proxy.config import read_variable
+from proxy.workers.crew import Crew
+from proxy.workers.shared import publish
+
+MOST_WORKERS: Final = 64
+_KEY: Final = "key"
+_LONGEST_FOLDER: Final = 60
+"""Bytes: the path of a socket in it has room in what the kernel takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """What a worker gets from the process above it.
+
+    Args:
+        folder: common to all workers.
+        listener: descriptor of the bound socket.
+        parent: descriptor that ends with the process above.
+    """
+
+    folder: Path
+    listener: int
+    parent: int
+
+    @classmethod
+    def parse(cls, text: str) -> Seat:
+        """Read what `str` makes."""
+        listener, parent, folder = text.split(":", 2)
+        return cls(Path(folder), int(listener), int(parent))
+
+    def __str__(self) -> str:
+        return f"{self.listener}:{self.parent}:{self.folder}"
+
+    def read_key(self) -> bytes:
+        """Return the key of the digests, the same for all workers of a start."""
+        return (self.folder / _KEY).read_bytes()
+
+
+def serve_crew(args: argparse.Namespace, listener: socket.socket, started: Callable[[], None]) -> int:
+    """Run the workers until a signal ends them; returns the exit code.
+
+    Args:
+        args: of the command.
+        listener: bound.
+        started: called once requests are answered.
+    """
+    if sys.platform == "win32":
+        sys.stderr.write("error: --workers needs the signals and sockets of a Unix\n")
+        return 2
+    # The variable that users of prometheus_client know for the folder that processes share.
+    place = read_variable("PROMETHEUS_MULTIPROC_DIR")
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="guardrail-", dir=place or None)).resolve()
+    except OSError as error:
+        sys.stderr.write(f"error: no folder for the workers: {error.strerror}; set PROMETHEUS_MULTIPROC_DIR to one\n")
+        return 2
+    try:
+        if len(os.fsencode(folder)) > _LONGEST_FOLDER:
+            sys.stderr.write(f"error: {folder} is too long for sockets in it; set PROMETHEUS_MULTIPROC_DIR\n")
+            return 2
+        publish(folder, args.config.read_text("utf-8-sig"))
+        (folder / _KEY).write_bytes(token_bytes(32))
+        return _run(args, listener, folder, started)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(args: argparse.Namespace, listener: socket.socket, folder: Path, started: Callable[[], None]) -> int:
+    parent, ours = os.pipe()  # nobody writes: its end is what a worker waits for
+    seat = Seat(folder, listener.fileno(), parent)
+    command = [sys.executable, "-m", "proxy.cli", "serve", "--config", str(args.config), "--seat", str(seat)]
+    for option in ("host", "port", "log_level"):
+        value = getattr(args, option)
+        if value is not None:
+            command += [f"--{option.replace('_', '-')}", str(value)]
+    try:
+        return asyncio.run(Crew(command, args.workers, folder, (listener.fileno(), parent), started).run())
+    finally:
+        os.close(ours)
+        os.close(parent)

@@ -1,0 +1,81 @@
+"""The config that all workers of one host serve with: its text lies in their common folder (O-06).
+
+A worker that has applied a changed file puts the text there; one that finds another text there than its own applies
+that one. So they agree also when one missed the signal, or was started anew after the file had changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+from proxy.config import Config, load_config, parse_config
+from proxy.locating import name_file
+from proxy.reload import as_read, fingerprint
+from supervisors.errors import ConfigError
+
+_CONFIG = "config"
+
+
+def publish(folder: Path, text: str) -> None:
+    """Put the text of a config into the common folder, in one step."""
+    fresh = folder / f"{_CONFIG}.{sha256(text.encode()).hexdigest()[:16]}"
+    fresh.write_text(text, "utf-8")
+    fresh.replace(folder / _CONFIG)
+
+
+class SharedSource:
+    """A config file whose accepted text all workers share.
+
+    Args:
+        path: of the file.
+        folder: common to all workers.
+        adapt: applies what the command line overrides.
+    """
+
+    poll_s = 1.0
+
+    def __init__(self, path: Path, folder: Path, adapt: Callable[[Config], Config] = as_read) -> None:
+        self.path = path
+        self._folder = folder
+        self._adapt = adapt
+        self._tried: str | None = None
+        self._applied: str | None = None
+
+    def read(self) -> Config:
+        """Return the config of the others if it is another than ours, else as the file says it now.
+
+        Raises:
+            ConfigError: one line a problem.
+        """
+        shared = self._shared()
+        text = self._tried = shared if shared != self._applied else self._read_file()
+        try:
+            return self._adapt(parse_config(text, None, self.path.parent))
+        except ConfigError as error:
+            raise type(error)(name_file(self.path, str(error).splitlines())) from error
+
+    def applied(self) -> None:
+        """Note that what was read last is in force, and tell the others."""
+        if self._tried is not None and self._tried != self._shared():
+            publish(self._folder, self._tried)
+        self._applied = self._tried
+
+    def behind(self) -> bool:
+        """Say whether the others serve with another text, which was not tried yet."""
+        return self._shared() not in (self._applied, self._tried)
+
+    def fingerprint(self) -> str | None:
+        """Return a digest of the file, None while it cannot be read."""
+        return fingerprint(self.path)
+
+    def _shared(self) -> str:
+        return (self._folder / _CONFIG).read_text("utf-8")
+
+    def _read_file(self) -> str:
+        try:
+            return self.path.read_text("utf-8-sig")
+        except (OSError, UnicodeDecodeError):
+            load_config(self.path)  # says what is wrong with it
+            raise

@@ -1,0 +1,46 @@
+"""The process above the workers, with workers that are three lines of Python (L-10, O-09)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+from proxy.workers.crew import Crew
+from tests.e2e.serving import until
+
+WORKER = """
+import os, pathlib, signal, sys, time
+name = pathlib.Path(sys.argv[1]) / f"{os.getpid()}.sock"
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+signal.signal(signal.SIGHUP, lambda *_: name.with_suffix(".told").touch())
+name.touch()
+time.sleep(600)
+"""
+
+
+def pids(folder: Path, kind: str = "sock") -> set[int]:
+    return {int(path.stem) for path in folder.glob(f"*.{kind}")}
+
+
+async def test_dead_workers_are_replaced_and_signals_passed_on(tmp_path: Path) -> None:  # L-10, O-09
+    crew = Crew([sys.executable, "-c", WORKER, str(tmp_path)], 2, tmp_path)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(crew.run())
+        await until(lambda: len(pids(tmp_path)) == 2)
+        first = pids(tmp_path)
+        os.kill(min(first), signal.SIGKILL)
+        await until(lambda: len(pids(tmp_path)) == 3)
+        os.kill(os.getpid(), signal.SIGHUP)
+        await until(lambda: len(pids(tmp_path, "told")) == 2)
+        assert pids(tmp_path, "told") == pids(tmp_path) - {min(first)}
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert running.result() == 0
+
+
+async def test_a_first_worker_that_cannot_start_ends_the_crew_with_its_code(tmp_path: Path) -> None:
+    script = f"import pathlib, sys; pathlib.Path({str(tmp_path)!r}, 'tried').open('a').write('x'); sys.exit(3)"
+    assert await Crew([sys.executable, "-c", script], 4, tmp_path).run() == 3
+    assert (tmp_path / "tried").read_text() == "x"
