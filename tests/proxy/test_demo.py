@@ -47,7 +47,7 @@ def test_the_fake_upstream_repeats_what_it_was_told() -> None:
 @pytest.mark.parametrize(("port", "option"), [(PORT, ""), (32781, " --port 32781")])
 def test_the_demo_can_be_served_again_at_the_addresses_it_prints(port: int, option: str) -> None:
     served = Served(f"http://127.0.0.1:{port}", FAKE_MODEL, Path("config.yaml"))
-    assert serve_again(served) == f"serve --config config.yaml{option}"
+    assert serve_again(served) == f"serve config.yaml{option}"
 
 
 @contextmanager
