@@ -152,11 +152,9 @@ class JournalCounters:
 
     def _judged(self, judged: JudgedBy, labels: Labels) -> None:
         name = judged.assessment.supervisor
-        if name not in labels.supervisors:
-            name = OTHER
-        self._assessed(judged, judged.assessment, judged.assessment.supervisor, labels)
+        self._assessed(judged, judged.assessment, name, labels)
         if judged.late_spans:
-            self.late_spans.add((name,), judged.late_spans)
+            self.late_spans.add((name if name in labels.supervisors else OTHER,), judged.late_spans)
 
     def _assessed(self, judged: JudgedBy, assessment: Assessment, full: str, labels: Labels) -> None:
         verdict = assessment.verdict

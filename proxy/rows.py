@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
+from math import modf
 from typing import Any, Final
 
 from proxy.policy import Decision
@@ -100,7 +101,16 @@ def to_row(record: Record) -> dict[str, Any]:
 
 
 def _timestamp(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds")[:-6] + "Z"
+    fraction, whole = modf(seconds)
+    micros = round(fraction * 1e6)
+    if not 0 <= micros < 1_000_000:  # rounded up to a second, or before 1970
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds")[:-6] + "Z"
+    return f"{_second(int(whole))}.{micros:06}Z"
+
+
+@lru_cache(8)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:-6]
 
 
 @lru_cache(256)

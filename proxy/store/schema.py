@@ -108,6 +108,7 @@ def open_writable(path: Path) -> sqlite3.Connection:
         msg = f"cannot open the journal {path}: {error}"
         raise StoreError(msg) from error
     try:
+        connection.execute("PRAGMA page_size = 16384")  # of a new file: a write of 4 KB costs as much as one of 16
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         _create(connection, path)

@@ -30,7 +30,7 @@ from supervisors.errors import StoreError
 log = logging.getLogger(__name__)
 
 _ROW = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_TOGETHER = 16
+_TOGETHER = 32
 """Records in one statement: each statement lets go of the interpreter and waits to get it back."""
 
 

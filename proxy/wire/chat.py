@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from proxy.wire import chat_reply, chat_stream
 from proxy.wire.adapter import Adapter, Frames, Head, Notice
-from proxy.wire.chat_message import add_audio, add_message
+from proxy.wire.chat_message import add_audio, add_content, add_message
 from proxy.wire.choices import read_n, segment_choices
 from proxy.wire.definitions import add_definition, add_definitions
 from proxy.wire.errors import invalid, openai_reply
@@ -129,7 +129,10 @@ def _add_request_message(segments: SegmentList, value: object, turn: int) -> Non
     if content is not None and not isinstance(content, str | list):
         raise invalid("'content' must be a string, a list of parts or null.", f"messages[{turn}].content")
     segments.speak(role, turn)
-    add_message(segments, message, f"/messages/{turn}")
+    if len(message) == 2 and isinstance(content, str):  # role and content, as nearly all have
+        add_content(segments, content, f"/messages/{turn}/content")
+    else:
+        add_message(segments, message, f"/messages/{turn}")
 
 
 def _add_field(segments: SegmentList, key: str, value: object) -> None:

@@ -23,7 +23,7 @@ def add_message(segments: SegmentList, message: Mapping[str, Any], path: str) ->
             segments.add_formed(path, key, value)
             continue
         if key == "content":
-            _add_content(segments, value, f"{path}/content")
+            add_content(segments, value, f"{path}/content")
             continue
         add = _MESSAGE_FIELDS.get(key)
         if add is not None:
@@ -32,7 +32,8 @@ def add_message(segments: SegmentList, message: Mapping[str, Any], path: str) ->
             segments.add_member(path, key, "reasoning" if key in _REASONING else "other", value)
 
 
-def _add_content(segments: SegmentList, content: object, path: str) -> None:
+def add_content(segments: SegmentList, content: object, path: str) -> None:
+    """Add the content of a message: a text, or a list of parts."""
     is_result = segments.role in ("tool", "function")
     parts = as_list(content)
     if parts is None:

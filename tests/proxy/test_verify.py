@@ -203,7 +203,7 @@ async def test_a_flipped_byte_anywhere_in_the_file_is_found_or_meant_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:  # O-15
     path = tmp_path / "journal.db"
-    await write(path, [varied(number) for number in range(60)])
+    await write(path, [varied(number) for number in range(100)])
     original = path.read_bytes()
     untouched = read_all(path)
     random = Random(7)  # noqa: S311 - places in a file, not keys

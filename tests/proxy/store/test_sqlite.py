@@ -285,7 +285,7 @@ from supervisors.errors import StoreError
 async def main(path):
     journal = await open_journal(Path(path), settings=WriterSettings(delay_s=0.001, retry_s=0.02))
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, hard))
     accepted = 0
     try:
         while True:
