@@ -12,7 +12,7 @@ import gc
 import importlib
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -173,17 +173,13 @@ def _untune_collector() -> None:
     gc.set_threshold(700, 10, 10)
 
 
-def _a_minute() -> asyncio.Timeout:
-    return asyncio.timeout(60.0)
-
-
 async def relay(scope: Scope, receive: Receive, send: Send) -> None:
     """Pass bytes to the upstream named in the path (``/PORT/...``) and back, with our own client: the raw relay."""
     if scope["type"] != "http":
         return
     client = _client()
     headers = read_headers(scope)
-    body = await read_body(receive, headers, 1 << 26, _a_minute)
+    body = await read_body(receive, headers, 1 << 26, nullcontext)
     port, _, path = scope["path"][1:].partition("/")
     sent = (("content-type", "application/json"),)
     async with client.stream(HttpRequest("POST", f"http://127.0.0.1:{port}/{path}", sent, body, 60.0)) as reply:
@@ -198,7 +194,7 @@ async def pass_through(scope: Scope, receive: Receive, send: Send) -> None:
     """Pass a whole reply through with aiohttp: the plain ASGI baseline of PF-42."""
     if scope["type"] != "http":
         return
-    body = await read_body(receive, read_headers(scope), 1 << 26, _a_minute)
+    body = await read_body(receive, read_headers(scope), 1 << 26, nullcontext)
     port, _, path = scope["path"][1:].partition("/")
     async with _session().post(f"http://127.0.0.1:{port}/{path}", data=body, headers=_JSON) as reply:
         answer: bytes = await reply.read()

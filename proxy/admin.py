@@ -291,7 +291,7 @@ async def _check(runtime: Runtime, request: Request) -> Response:
             return Response(status_code=499)
         body = parse_body(raw, limits.max_json_depth)
         try:
-            async with attend():
+            with attend():
                 return _json(await run_check(runtime, arrival, body))
         except TimeoutError as error:
             raise deadline_exceeded() from error

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from time import perf_counter
-from typing import Any, Final
+from typing import Final
 
 from proxy.admin import create_admin
 from proxy.asgi import (
@@ -190,7 +190,10 @@ class App:
             limits, attend = runtime.config.limits, runtime.pipeline.attend_alone
             arrived = None if direct is None else direct.take_body()
             raw = await read_body(receive, arrival.headers, limits.max_body_bytes, attend, arrived)
-            body = await _parse(raw, limits.max_json_depth)
+            if len(raw) > SLOW_BYTES:  # in a thread, so that the loop goes on
+                body = await asyncio.to_thread(parse_body, raw, limits.max_json_depth)
+            else:
+                body = parse_body(raw, limits.max_json_depth)
             model = model_of(body)
             if arrival.adapter is MODERATIONS:
                 moderating = Moderating.read(runtime, arrival, body, len(raw))
@@ -231,13 +234,6 @@ def canonical_path(path: str) -> str:
 def _name_id(send: Send, adapter: Adapter | None, request_id: str) -> Send:
     name = _ID_NAMES.get(adapter.route) if adapter is not None else None
     return send if name is None else also_named(send, name, request_id)
-
-
-async def _parse(raw: bytes, max_depth: int) -> dict[str, Any]:
-    """Parse a body; a large one in a thread, so that the loop goes on."""
-    if len(raw) > SLOW_BYTES:
-        return await asyncio.to_thread(parse_body, raw, max_depth)
-    return parse_body(raw, max_depth)
 
 
 def _record_refused(runtime: Runtime, arrival: Arrival, model: str, error: RequestError) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import re
 import zlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol
 
 from proxy.headers import Header
@@ -74,7 +74,7 @@ async def read_body(
     receive: Receive,
     headers: Mapping[str, str],
     max_bytes: int,
-    attend: Callable[[], AbstractAsyncContextManager[object]],
+    attend: Callable[[], AbstractContextManager[object]],
     arrived: bytes | None = None,
 ) -> bytes:
     """Read the whole body, decompressed; the limit applies while reading and while inflating.
@@ -109,10 +109,10 @@ async def read_body(
 
 
 async def _read_in_time(
-    receive: Receive, max_bytes: int, attend: Callable[[], AbstractAsyncContextManager[object]]
+    receive: Receive, max_bytes: int, attend: Callable[[], AbstractContextManager[object]]
 ) -> bytes:
     try:
-        async with attend():
+        with attend():
             return await _read_all(receive, max_bytes)
     except TimeoutError as error:
         raise RequestError(408, "request_timeout", "The body of the request took too long to arrive.") from error

@@ -156,10 +156,10 @@ class Attended(Interruptible):
         self._watch = watch
         self.since = self._loop.time()
 
-    async def __aenter__(self) -> None:
+    def __enter__(self) -> None:
         self._attendance.enter(self, self._loop)
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
         self._attendance.leave(self)
         self.end(kind)
 

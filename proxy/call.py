@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
@@ -84,30 +83,16 @@ class Call:
         return plan.observing() if self.stream and plan.stream.mode == "observe" else plan
 
 
-def _mapping() -> dict[Any, Any]:
-    return {}  # a call of `dict[int, str]` costs ten times as much
-
-
-def _sequence() -> list[Any]:
-    return []
-
-
-@dataclass(slots=True)
 class Progress:
     """What has happened so far; every part of the line writes its own facts here, the record is made from it.
 
     `request` is the view as it came, `sent` the view as the model got it: they differ after a redaction. `answered`
-    says that a whole answer has left.
+    says that a whole answer has left. What nothing has happened to yet has the value of the class.
     """
 
     outcome: Outcome = "answered"
-    request: tuple[Segment, ...] = ()
     sent: tuple[Segment, ...] = ()
-    replies: dict[int, tuple[Segment, ...]] = field(default_factory=_mapping)
-    verdicts: list[JudgedBy] = field(default_factory=_sequence)
-    decisions: list[Decision] = field(default_factory=_sequence)
     input: StageResult = NOTHING_JUDGED
-    outputs: list[StageResult] = field(default_factory=_sequence)
     called: bool = False
     attempts: int = 0
     upstream_status: int | None = None
@@ -116,11 +101,9 @@ class Progress:
     first_token_s: float | None = None
     cancelled_upstream: bool = False
     filtered: bool = False
-    signals: dict[Signal, None] = field(default_factory=_mapping)
     model_served: str | None = None
     usage: Mapping[str, Any] | None = None
     status: int = 0
-    finish_reasons: dict[int, str | None] = field(default_factory=_mapping)
     bytes_sent: int = 0
     terminator: Terminator = "none"
     phase: Phase = "before_upstream"
@@ -129,6 +112,15 @@ class Progress:
     holdback_s: float = 0.0
     overhead_s: float | None = None
     coherence: Mapping[str, Any] | None = None
+
+    def __init__(self, request: tuple[Segment, ...] = ()) -> None:
+        self.request = request
+        self.replies: dict[int, tuple[Segment, ...]] = {}
+        self.verdicts: list[JudgedBy] = []
+        self.decisions: list[Decision] = []
+        self.outputs: list[StageResult] = []
+        self.signals: dict[Signal, None] = {}
+        self.finish_reasons: dict[int, str | None] = {}
 
     def note_reply(self, body: Mapping[str, Any], finish_reasons: Mapping[int, str | None]) -> None:
         """Note what a whole reply says about itself."""

@@ -53,7 +53,7 @@ class Direct:
         Raises:
             RuntimeError: an answer has begun, or a header would split it.
         """
-        if await self._may_send():
+        if self.prompt or await self._may_send():
             head = self._begin(status, headers, b"content-length: %d" % len(body))
             self._transport.write_whole(head + body)
             self._complete()

@@ -111,7 +111,10 @@ class Limited:
             RequestError: 503 when too many wait.
             UpstreamError: the model's own, and 502 while it is not called.
         """
-        await self.begin()
+        if self.places is not None or self.fuse.state is not BreakerState.CLOSED:
+            await self.begin()
+        else:
+            self.fuse.allow()
         settled = False
         try:
             reply = await self._model.complete(path, body, headers)

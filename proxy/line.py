@@ -72,7 +72,11 @@ class Line:
         call, progress = self._call, self._progress
         if not self._sinks.ready():
             raise record_unavailable()
-        progress.request = progress.sent = await self._read_request()
+        if call.size_bytes > SLOW_BYTES:  # hashing and decoding of large parts would hold up the loop
+            progress.request = await asyncio.to_thread(call.adapter.request_segments, call.body)
+        else:
+            progress.request = call.adapter.request_segments(call.body)
+        progress.sent = progress.request
         progress.input = await self._judge_input(call.plan.input.blocking)
         if progress.input.action == "redact":
             self._redact_input()
@@ -87,12 +91,6 @@ class Line:
             progress.cancelled_upstream = True
             return self._block_input()
         return answer
-
-    async def _read_request(self) -> tuple[Segment, ...]:
-        call = self._call
-        if call.size_bytes > SLOW_BYTES:  # hashing and decoding of large parts would hold up the loop
-            return await asyncio.to_thread(call.adapter.request_segments, call.body)
-        return call.adapter.request_segments(call.body)
 
     async def _judge_input(self, named: Sequence[tuple[str, Supervisor]]) -> StageResult:
         call = self._call
@@ -188,7 +186,8 @@ class Line:
         progress.note_reply(body, call.adapter.finish_reasons(body))
         if call.plan.output.wants_signals:
             progress.signals |= dict.fromkeys(read_signals(body))
-        await self._await_input()
+        if self._input_known is not None:
+            await self._input_known.wait()
         changed = await self._judge_output(body)
         changed = add_answer(call, body, progress.input, progress.outputs) or changed
         return self._answer(200, orjson.dumps(body) if changed else reply.body)

@@ -134,7 +134,7 @@ class Moderating:
 
     async def _answer(self, out: Responder) -> Answer | None:
         try:
-            async with self.runtime.pipeline.attend(out):
+            with self.runtime.pipeline.attend(out):
                 if not self.runtime.sinks.ready():
                     raise record_unavailable()
                 return await self._moderate()

@@ -55,7 +55,7 @@ class Pipeline:
 
     async def _run(self, line: Line, progress: Progress, model: Model, out: Responder) -> Answer | RequestError | None:
         try:
-            async with self._attendance.attend(out.watch):
+            with self._attendance.attend(out.watch):
                 return await line.run(model)
         except ClientGone:
             progress.cancelled = True

@@ -119,7 +119,7 @@ class Passing:
             self._route.method, path.removeprefix("/v1"), query.decode("latin-1"), tuple(headers.items()), body
         )
         try:
-            async with runtime.pipeline.attend(out):
+            with runtime.pipeline.attend(out):
                 self._called, self._attempts = True, 1
                 async with runtime.models[self._upstream].forward(asked) as reply:
                     await self._pass_back(reply, out)

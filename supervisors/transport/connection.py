@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 
 import httptools
 
@@ -71,17 +72,17 @@ class Connection(asyncio.Protocol):
 
     # What the client calls
 
-    async def start(self, head: bytes, body: bytes, *, whole_bytes: int | None, bodyless: bool) -> None:
+    def start(self, head: bytes, body: bytes, *, whole_bytes: int | None, bodyless: bool) -> Awaitable[None] | None:
         """Send a request; the reply is then read with `wait_head` and `read`.
+
+        Returns what to await where the body is so large that the peer must take a part of it first; that raises
+        `TransportError` with fault ``reset`` or ``timeout``.
 
         Args:
             head: request line and headers.
             body: whole body.
             whole_bytes: collect the whole reply, at most so many bytes, without back-pressure; None streams.
             bodyless: the reply to this method has no body (HEAD).
-
-        Raises:
-            TransportError: fault ``reset`` or ``timeout``.
         """
         self._reset_reply()
         self._busy = True
@@ -95,8 +96,9 @@ class Connection(asyncio.Protocol):
         elif len(body) <= _WRITE_SLICE_BYTES:
             self._write(head + body)
         else:
-            await self._write_slowly(self._transport, head, body)
+            return self._write_slowly(self._transport, head, body)
         self._expect(self._silence_s if self._writable else self._write_s)
+        return None
 
     async def wait_head(self) -> None:
         """Wait for status and headers.
@@ -350,7 +352,8 @@ class Connection(asyncio.Protocol):
                 await self._drained
             if self.closed or self.head_done or self.error is not None:
                 self._keep = False
-                return
+                break
+        self._expect(self._silence_s if self._writable else self._write_s)
 
     def _fail(self, message: str, fault: TransportFault) -> None:
         self.error = TransportError(message, fault, sent=True)

@@ -124,7 +124,7 @@ class Dialer:
             if proxy.authorization is not None:
                 lines.append(f"proxy-authorization: {proxy.authorization}")
             head = ("\r\n".join(lines) + "\r\n\r\n").encode("ascii")
-            await connection.start(head, b"", whole_bytes=None, bodyless=True)
+            connection.start(head, b"", whole_bytes=None, bodyless=True)
             await connection.wait_head()
             if connection.status != 200:
                 msg = f"the proxy refused the connection with status {connection.status}"

@@ -150,9 +150,11 @@ async def _send(connection: Connection, outgoing: Outgoing) -> None:
     done = False
     try:
         connection.set_deadline(outgoing.deadline)
-        await connection.start(
+        sending = connection.start(
             outgoing.head, outgoing.body, whole_bytes=outgoing.whole_bytes, bodyless=outgoing.bodyless
         )
+        if sending is not None:
+            await sending
         await connection.wait_head()
         done = True
     finally:

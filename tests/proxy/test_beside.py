@@ -34,14 +34,14 @@ class Caller:
 
 async def test_a_short_body_is_not_watched() -> None:
     caller = Caller()
-    async with Attendance(5.0).attend(caller.watch):
+    with Attendance(5.0).attend(caller.watch):
         await asyncio.sleep(0)
     assert not caller.watched.is_set()
 
 
 async def test_a_long_body_is_watched_and_the_watch_ends_with_it() -> None:
     caller = Caller()
-    async with Attendance(5.0).attend(caller.watch):
+    with Attendance(5.0).attend(caller.watch):
         await caller.watched.wait()
         assert not caller.let_go.is_set()
     await caller.end()
@@ -59,9 +59,8 @@ async def test_a_caller_that_leaves_cancels_the_body() -> None:  # W-07
         finally:
             cancelled.set()
 
-    with pytest.raises(Left):
-        async with Attendance(5.0).attend(caller.watch):
-            await work()
+    with pytest.raises(Left), Attendance(5.0).attend(caller.watch):
+        await work()
     task = asyncio.current_task()
     assert cancelled.is_set()
     assert task is not None
@@ -71,9 +70,8 @@ async def test_a_caller_that_leaves_cancels_the_body() -> None:  # W-07
 @pytest.mark.parametrize("timeout_s", [PATIENCE_S / 4, LOOK_S * 2])
 async def test_the_deadline_ends_the_body(timeout_s: float) -> None:
     caller = Caller()
-    with pytest.raises(TimeoutError):
-        async with Attendance(timeout_s).attend(caller.watch):
-            await asyncio.Event().wait()
+    with pytest.raises(TimeoutError), Attendance(timeout_s).attend(caller.watch):
+        await asyncio.Event().wait()
     assert caller.watched.is_set() == (timeout_s > PATIENCE_S)
     if caller.watched.is_set():
         await caller.end()
@@ -87,9 +85,8 @@ async def test_an_error_of_the_body_comes_out_as_itself() -> None:
         msg = "mine"
         raise ValueError(msg)
 
-    with pytest.raises(ValueError, match="mine"):
-        async with Attendance(5.0).attend(caller.watch):
-            await work()
+    with pytest.raises(ValueError, match="mine"), Attendance(5.0).attend(caller.watch):
+        await work()
     await caller.end()
 
 
@@ -97,7 +94,7 @@ async def test_a_cancellation_from_outside_stays_one() -> None:
     caller = Caller()
 
     async def body() -> None:
-        async with Attendance(5.0).attend(caller.watch):
+        with Attendance(5.0).attend(caller.watch):
             await asyncio.Event().wait()
 
     async with asyncio.TaskGroup() as group:
@@ -111,7 +108,7 @@ async def test_a_cancellation_from_outside_stays_one() -> None:
 async def test_a_body_that_ends_as_its_caller_leaves_keeps_its_result() -> None:
     caller = Caller()
     result = ""
-    async with Attendance(5.0).attend(caller.watch):
+    with Attendance(5.0).attend(caller.watch):
         await caller.watched.wait()
         caller.gone.set()
         result = "kept"
@@ -124,14 +121,14 @@ async def test_one_timer_looks_after_many_and_ends_with_the_last() -> None:
     callers = [Caller() for _ in range(20)]
 
     async def serve(caller: Caller) -> None:
-        async with attendance.attend(caller.watch):
+        with attendance.attend(caller.watch):
             await caller.watched.wait()
 
     async with asyncio.TaskGroup() as group:
         for caller in callers:
             group.create_task(serve(caller))
     callers[0].watched.clear()
-    async with attendance.attend(callers[0].watch):  # begun anew after all have gone
+    with attendance.attend(callers[0].watch):  # begun anew after all have gone
         await callers[0].watched.wait()
     assert all(caller.watched.is_set() for caller in callers)
 
@@ -141,7 +138,7 @@ async def test_all_can_be_ended_at_once() -> None:  # O-09
     begun = asyncio.Event()
 
     async def serve() -> None:
-        async with attendance.attend(Caller().watch):
+        with attendance.attend(Caller().watch):
             begun.set()
             await asyncio.Event().wait()
 
@@ -155,9 +152,8 @@ async def test_all_can_be_ended_at_once() -> None:  # O-09
 
 
 async def test_a_body_that_notices_its_caller_itself_has_a_deadline_only() -> None:
-    with pytest.raises(TimeoutError):
-        async with Attendance(0.2).attend(None):
-            await asyncio.Event().wait()
+    with pytest.raises(TimeoutError), Attendance(0.2).attend(None):
+        await asyncio.Event().wait()
 
 
 async def test_what_comes_later_is_not_begun_for_a_short_body() -> None:
