@@ -13,7 +13,7 @@ from evals.datasets.lock import LockEntry
 from evals.journal import JsonObject
 from evals.rows import Row, policy_verdict
 from evals.statistics.jsonable import to_json
-from evals.types import Item, Message, MessageRole, Severity, Truth, make_item_id
+from evals.types import ROLES, Item, Message, Severity, Truth, make_item_id
 from supervisors.types import Label, Stage
 
 DATASET = "traces"
@@ -23,15 +23,6 @@ _SIDES = ("request", "reply")
 """What of a call the input stage judges, and what the output stage does."""
 _STAGES: tuple[Stage, ...] = ("input", "output")
 _SEVERITIES: Mapping[Truth, Severity] = {Truth.HARMFUL: "harmful", Truth.BENIGN: "benign"}
-_ROLES: Mapping[str, MessageRole] = {
-    "system": "system",
-    "developer": "developer",
-    "user": "user",
-    "assistant": "assistant",
-    "tool": "tool",
-    "function": "tool",
-}
-"""Roles as the check route takes them; a role of another name is judged as a user's."""
 
 
 def trace_items(path: Path) -> tuple[Item, ...]:
@@ -57,7 +48,7 @@ def _to_item(trace: Trace, number: int, place: tuple[int, str], index: int) -> I
     call, side = place
     said = trace.calls[call].messages
     shown = said[:-1] if side == "request" else said
-    messages = tuple([Message(_ROLES.get(role, "user"), content) for role, content in shown])
+    messages = tuple([Message(ROLES.get(role, "user"), content) for role, content in shown])
     text = "\n".join([f"{message.role}: {message.content}" for message in messages])
     return Item(
         dataset=DATASET,

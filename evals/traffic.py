@@ -16,19 +16,11 @@ from evals.datasets.load import FileFacts
 from evals.datasets.lock import LockEntry
 from evals.journal import JsonObject, sha256_json
 from evals.records import Stored, read_records
-from evals.types import Item, Message, MessageRole, Truth
+from evals.types import ROLES, Item, Message, Truth
 from supervisors.errors import ConfigError, DatasetError
 
 DATASET = "journal"
 PREFIX = "journal:"
-_ROLES: Mapping[str, MessageRole] = {
-    "system": "system",
-    "developer": "developer",
-    "user": "user",
-    "assistant": "assistant",
-    "tool": "tool",
-    "function": "tool",
-}
 _DROPPED = frozenset({"tool_def"})
 """Kinds that are no message: tool definitions are not asked about again."""
 
@@ -160,12 +152,12 @@ def to_messages(rows: Sequence[JsonObject]) -> Iterator[Message]:
             continue
         here = "/".join(str(row.get("path")).split("/")[:3])
         if texts and (here, row.get("role")) != (turn, role):
-            yield Message(_ROLES[role], "\n".join(texts))
+            yield Message(ROLES[role], "\n".join(texts))
             texts = []
         turn, role = here, str(row.get("role"))
         texts.append(str(row["text"]))
     if texts:
-        yield Message(_ROLES[role], "\n".join(texts))
+        yield Message(ROLES[role], "\n".join(texts))
 
 
 def lock_traffic(path: Path, traffic: Traffic) -> Mapping[str, LockEntry]:

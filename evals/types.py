@@ -18,6 +18,15 @@ Level = Literal["prompt", "response", "pair", "trajectory", "statement", "mcq"]
 Severity = Literal["benign", "borderline", "harmful"]
 Adversariality = Literal["direct", "jailbroken"]
 MessageRole = Literal["system", "developer", "user", "assistant", "tool"]
+ROLES: Mapping[str, MessageRole] = {
+    "system": "system",
+    "developer": "developer",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
+"""Roles of a wire as those of an item."""
 LicenceClass = Literal["A", "B", "C", "D"]
 """A permissive, B copyleft or mixed, C non-commercial, D none stated."""
 

@@ -7,10 +7,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from proxy.locating import name_file
 
+_LAST_PORT: Final = 65535
 Run = Callable[[argparse.Namespace], int]
 
 
@@ -60,6 +61,14 @@ def take_config(parser: argparse.ArgumentParser, run: Run, *, required: bool = T
         return run(args)
 
     parser.set_defaults(run=run_with_config)
+
+
+def read_port(text: str) -> int:
+    """Return a port given by the user; raises `argparse.ArgumentTypeError` for what is none."""
+    if not text.isdecimal() or int(text) > _LAST_PORT:
+        msg = f"{text!r} is no port; give a number from 0 to {_LAST_PORT}"
+        raise argparse.ArgumentTypeError(msg)
+    return int(text)
 
 
 def say_errors(error: Exception, file: Path | None) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 from proxy.agreement import kappa, pairwise
 from proxy.counting import BUCKETS, OTHER, Counter, Family, Histogram, JournalCounters, Key, Sample
 from proxy.record import Phase, Record
+from proxy.store.protocol import Backlog
 from proxy.store.rules import Labels
 from supervisors.errors import StoreError
 
@@ -28,35 +29,6 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BREAKER: Mapping[BreakerState, int] = {"closed": 0, "half_open": 1, "open": 2}
 _BOOT = "# boot "
 """Comment line with the id of the process start: `verify` needs it, and a label it must not be."""
-
-
-class Backlog(Protocol):
-    """What the metrics read from a journal."""
-
-    @property
-    def boot(self) -> str:
-        """Id of this process start."""
-        ...
-
-    @property
-    def backlog(self) -> int:
-        """Records accepted and not yet on disk."""
-        ...
-
-    @property
-    def lost(self) -> int:
-        """Records given up."""
-        ...
-
-    @property
-    def accepted(self) -> int:
-        """Records taken on: each is on disk, waits, or is lost."""
-        ...
-
-    @property
-    def failure(self) -> str | None:
-        """What went wrong at the last attempt to write, None when it went well."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

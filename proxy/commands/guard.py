@@ -7,7 +7,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from importlib.resources import files
 from math import ceil
 from pathlib import Path
@@ -56,7 +56,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder of public benchmark files")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the files go; required unless --check-only")
     parser.add_argument("--bits", type=int, choices=range(8, 21), default=15, metavar="8..20", help="default 15")
-    parser.add_argument("--trained-at", metavar="DATE", help="date for the header, default today (UTC)")
+    parser.add_argument("--trained-at", type=_read_date, metavar="DATE", help="for the header, default today (UTC)")
     parser.add_argument("--check-only", action="store_true", help="compare with the shipped files, write nothing")
 
 
@@ -103,9 +103,20 @@ def _complain(line: str) -> None:
     sys.stderr.write(f"guardrail-proxy guard: {line}\n")
 
 
+def _read_date(text: str) -> str:
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError as error:
+        msg = f"{text!r} is not a date such as 2026-01-31"
+        raise argparse.ArgumentTypeError(msg) from error
+
+
 def _train(args: argparse.Namespace) -> int:
     if args.check_only == (args.out is not None):
         msg = "give either --out DIR or --check-only"
+        raise ConfigError(msg)
+    if args.check_only and args.trained_at is not None:
+        msg = "--trained-at is for --out: a check takes the date of the shipped files"
         raise ConfigError(msg)
     trained_at: str = args.trained_at or datetime.now(UTC).date().isoformat()
     if args.check_only:

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import sys
 
-from proxy.arguments import Subparsers
+from proxy.arguments import Subparsers, read_port
 from proxy.local import LocalSettings, start_local
 from supervisors.errors import ConfigError
 
@@ -20,23 +20,34 @@ def add_parser(commands: Subparsers) -> None:
     serve = verbs.add_parser(
         "serve", help="serve it on loopback until interrupted", description="serve it on loopback until interrupted"
     )
-    serve.add_argument("--port", type=int, default=0, help="0 picks a free port")
-    serve.add_argument("--slots", type=int, default=2, help="requests at once")
-    serve.add_argument("--threads", type=int, default=1, help="CPU threads")
+    serve.add_argument("--port", type=read_port, default=0, help="0 picks a free port")
+    serve.add_argument("--slots", type=_read_count, default=2, help="requests at once")
+    serve.add_argument("--threads", type=_read_count, default=1, help="CPU threads")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Serve until interrupted; returns 0, or 3 when the packages are missing."""
-    settings = LocalSettings(slots=args.slots, threads=args.threads, port=args.port)
     try:
-        asyncio.run(_serve(settings))
+        asyncio.run(_serve(settings_of(args)))
     except ConfigError as error:
         sys.stderr.write(f"{error}\n")
         return 3
     except KeyboardInterrupt:
         return 0
     return 0
+
+
+def settings_of(args: argparse.Namespace) -> LocalSettings:
+    """Return how the server runs."""
+    return LocalSettings(slots=args.slots, threads=args.threads, port=args.port)
+
+
+def _read_count(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        msg = f"{text!r} is no number of at least 1"
+        raise argparse.ArgumentTypeError(msg)
+    return int(text)
 
 
 async def _serve(settings: LocalSettings) -> None:

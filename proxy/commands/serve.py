@@ -20,7 +20,7 @@ import uvicorn
 
 from proxy.admin import take_snapshot
 from proxy.app import App, create_app
-from proxy.arguments import Subparsers, say_errors, take_config
+from proxy.arguments import Subparsers, read_port, say_errors, take_config
 from proxy.config import Config, load_config
 from proxy.edge import STALL_S, server_settings
 from proxy.gateway import Gateway
@@ -33,7 +33,6 @@ from supervisors.errors import ConfigError, MissingError, StoreError
 
 log = logging.getLogger(__name__)
 
-_LAST_PORT = 65535
 _LAST_S = 5
 """Time for ended exchanges to say so, before their connections are cut."""
 _AT_ONCE_S = 1.0
@@ -44,18 +43,11 @@ def add_parser(commands: Subparsers) -> None:
     """Declare the command."""
     parser = commands.add_parser("serve", help="run the proxy", description="run the proxy")
     parser.add_argument("--host", help="address to listen on; overrides server.host")
-    parser.add_argument("--port", type=_port, help="port to listen on, 0 for a free one; overrides server.port")
+    parser.add_argument("--port", type=read_port, help="port to listen on, 0 for a free one; overrides server.port")
     parser.add_argument("--workers", type=_number, default=1, help="processes that serve together, 1 to 64; default 1")
     parser.add_argument("--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"])
     parser.add_argument("--seat", help=argparse.SUPPRESS)
     take_config(parser, run, says="config file, see docs/configuration.md")
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > _LAST_PORT:
-        msg = f"{text!r} is no port; give a number from 0 to {_LAST_PORT}"
-        raise argparse.ArgumentTypeError(msg)
-    return int(text)
 
 
 def _number(text: str) -> int:

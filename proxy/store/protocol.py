@@ -40,17 +40,12 @@ class Filters:
     after: str | None = None
 
 
-class Journal(Protocol):
-    """The append-only record of every exchange."""
+class Backlog(Protocol):
+    """What a journal says of itself, as the metrics read it."""
 
     @property
     def boot(self) -> str:
         """Id of this process start; each has a chain of its own."""
-        ...
-
-    @property
-    def healthy(self) -> bool:
-        """False while the database takes no writes or the queue is full: the proxy is then not ready."""
         ...
 
     @property
@@ -71,6 +66,15 @@ class Journal(Protocol):
     @property
     def failure(self) -> str | None:
         """What went wrong at the last attempt to write, None when it went well."""
+        ...
+
+
+class Journal(Backlog, Protocol):
+    """The append-only record of every exchange."""
+
+    @property
+    def healthy(self) -> bool:
+        """False while the database takes no writes or the queue is full: the proxy is then not ready."""
         ...
 
     def begin(self, begun: Begun) -> None:

@@ -12,6 +12,7 @@ import yaml
 
 from proxy.cli import main
 from proxy.commands import guard
+from proxy.hub import CONTENT_HOSTS
 from supervisors.card import list_cards
 from supervisors.encoder import list_encoders
 from supervisors.in_process.cards import list_in_process
@@ -133,6 +134,32 @@ def test_the_guard_in_the_package_needs_no_pull(folder: Path, capsys: pytest.Cap
     assert run("pull", "embedded") == 0
     assert "embedded is in the package: nothing to pull" in capsys.readouterr().out
     assert not (folder / "guards.lock").exists()
+
+
+def test_another_lock_is_another_set_of_guards(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "other").mkdir()
+    lock = ("--lock", str(folder / "other" / "own.lock"))
+    with serve_hub(FakeHub(commit="89b085cd330414d3e7d9dd787870f315957e1e9f")) as hub:
+        assert pull(hub, *lock) == 0
+    assert (folder / "other" / "own.lock").is_file()
+    assert run("verify", *lock) == 0
+    assert run("list", *lock) == 0
+    rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.startswith(CARD)}
+    assert rows[CARD].endswith("yes")
+    assert run("list") == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith(f"{CARD} "))
+    assert not row.endswith("yes")
+    assert run("remove", CARD, *lock) == 0
+    assert run("verify", CARD, *lock) == 2
+
+
+def test_hosts_of_bodies_are_added_to_those_known() -> None:
+    parser = argparse.ArgumentParser()
+    guard.add_parser(parser.add_subparsers(dest="command", required=True))
+    words = ["guard", "pull", CARD]
+    named = parser.parse_args([*words, "--content-host", "cdn.example", "--content-host", "other.example"])
+    assert named.content_host == [*CONTENT_HOSTS, "cdn.example", "other.example"]
+    assert parser.parse_args(words).content_host == list(CONTENT_HOSTS)
 
 
 def test_pull_verify_list_and_remove(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -109,3 +109,24 @@ def test_train_wants_either_a_folder_or_a_check(
 ) -> None:
     assert run("train", "--data", str(tmp_path), *words) == 2
     assert "either --out DIR or --check-only" in capsys.readouterr().err
+
+
+def test_train_takes_a_date_where_it_writes_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = ("--data", str(tmp_path))
+    assert run("train", *data, "--check-only", "--trained-at", "2026-01-31") == 2
+    assert "--trained-at is for --out" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        run("train", *data, "--out", "x", "--trained-at", "today")
+    assert "'today' is not a date such as 2026-01-31" in capsys.readouterr().err
+
+
+def test_train_builds_what_profile_and_bits_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = ("--out", str(tmp_path / "out"))
+    missing: list[str] = []
+    for profile in ("clean", "full"):
+        assert run("train", "--data", str(tmp_path), "--profile", profile, "--bits", "8", *out) == 1
+        missing.append(capsys.readouterr().err)
+    assert all("is missing in the data folder" in line for line in missing)
+    with pytest.raises(SystemExit):
+        run("train", "--data", str(tmp_path), "--bits", "7", *out)
+    assert "invalid choice: 7" in capsys.readouterr().err
