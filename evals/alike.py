@@ -52,14 +52,20 @@ class Alike(Bag[Row]):
         return found
 
 
-def count_alike(rows: Rows) -> Alike:
-    """Go through rows once and count those that tell the same story."""
+def count_alike(rows: Rows, take: Callable[[Row], None] | None = None) -> Alike:
+    """Go through rows once and count those that tell the same story.
+
+    Args:
+        rows: trials.
+        take: gets each of them, so that what is counted of trials one by one needs no second reading.
+    """
     known: dict[Hashable, int] = {}
     shared = _Shared()
     first: list[Row] = []
     counts: list[int] = []
-    for place, row in enumerate(rows):
-        shape = rows.shape(place)
+    for place, (shape, row) in enumerate(rows.shaped()):
+        if take is not None:
+            take(row)
         line, answer, behind = shared.line(row), shared.answer(row.answer), shared.answer(row.behind)
         voted = any(one is not None and one.votes for one in (answer, behind))
         # Lines and answers are kept as long as the rows, so no id comes again.

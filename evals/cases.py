@@ -154,7 +154,7 @@ def apply_keywords(
     rows = suite.items()
     verdicts: list[AnswerVerdict] = []
     for judged in answers_of(plan, counted):
-        if judged.of != "answer" or judged.planned.trial_key in done:
+        if judged.of != "answer" or (judged.planned.trial_key, "answer") in done:
             continue
         text = folder.read_text(judged.sha256)
         if text is None:

@@ -11,12 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import isnan, nan
 
-import numpy as np
-
 from evals.client import number, objects
 from evals.journal import JsonObject
 from evals.ledger import Entry, end_state_of
 from evals.metrics import Outcome
+from evals.numbers import Numbers
 from evals.packed import Packed, count_equal
 from evals.rows import Row
 from evals.statistics.bootstrap import (
@@ -180,7 +179,10 @@ class Efforts:
         """Count the verdicts of a trial; those from a cache took no effort."""
         for verdict in objects(row.fields.get("verdicts")):
             if verdict.get("cached") is not True:
-                self._found.setdefault(f"{verdict['supervisor']}@{verdict['stage']}", _Effort()).take(verdict)
+                name = f"{verdict['supervisor']}@{verdict['stage']}"
+                if name not in self._found:
+                    self._found[name] = _Effort()
+                self._found[name].take(verdict)
 
     def describe(self) -> JsonObject:
         """Return the counts and quantiles of each."""
@@ -191,9 +193,9 @@ class _Effort:
     """Seconds and costs of one supervisor, without the verdicts they came with."""
 
     def __init__(self) -> None:
-        self._n = 0
-        self._seconds = array("d")
-        self._costs = array("d")
+        self._n = self._priced = 0
+        self._seconds = Numbers()
+        self._cost = 0.0
 
     def take(self, verdict: JsonObject) -> None:
         """Count a verdict."""
@@ -202,11 +204,12 @@ class _Effort:
         if seconds is not None:
             self._seconds.append(seconds)
         if cost is not None:
-            self._costs.append(cost)
+            self._priced += 1
+            self._cost += cost
 
     def describe(self) -> JsonObject:
         """Return the counts, the mean with its 95 % interval, and quantiles (BO-07)."""
-        seconds = ascending(self._seconds)
+        seconds = self._seconds.ascending()
         mean, half = mean_of(seconds)
         return {
             "n": self._n,
@@ -215,16 +218,9 @@ class _Effort:
             "mean_half_width_s": None if half is None else round(half, 6),
             "median_s": round(middle(seconds), 6) if seconds else None,
             "p95_s": round(p95(seconds), 6) if seconds else None,
-            "priced": len(self._costs),
-            "cost_usd": round(sum(self._costs), 6) if self._costs else None,
+            "priced": self._priced,
+            "cost_usd": round(self._cost, 6) if self._priced else None,
         }
-
-
-def ascending(values: array[float]) -> array[float]:
-    """Return numbers in order, in eight bytes each: a million of them as a list would take four times as much."""
-    found = array("d")
-    found.frombytes(np.sort(np.frombuffer(values, dtype=np.float64)).tobytes() if values else b"")
-    return found
 
 
 def mean_of(values: Sequence[float]) -> tuple[float | None, float | None]:
@@ -235,7 +231,7 @@ def mean_of(values: Sequence[float]) -> tuple[float | None, float | None]:
     mean = math.fsum(values) / n
     if n == 1:
         return mean, None
-    variance = math.fsum([(value - mean) ** 2 for value in values]) / (n - 1)
+    variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1)
     return mean, t_quantile(0.975, n - 1) * math.sqrt(variance / n)
 
 

@@ -2,52 +2,55 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from datetime import datetime
 
 from evals.attempts import as_object
 from evals.client import number
-from evals.discrimination import Efforts, ascending, ecdf, middle, p95
+from evals.discrimination import Efforts, ecdf, middle, p95
 from evals.journal import JsonObject
-from evals.rows import Rows
+from evals.numbers import Numbers
+from evals.rows import Row, group_of
 from evals.statistics.jsonable import Json
 
 _TIMES = ("service_s", "with_retries_s", "overhead_s", "guard_s")
 
 
-def describe_effort(lines: Sequence[JsonObject], rows: Rows) -> JsonObject:
-    """Return times and costs, added up over all parts of the run (H-119).
+class Spent:
+    """Counts what the lines of a journal say of time and money, none of them kept."""
 
-    Args:
-        lines: the run's journal.
-        rows: its trials.
-    """
-    stamps = [str(lines[place]["ts"]) for place in (0, -1)] if lines else []
-    attempts = unpriced = cached = 0
-    costs = array("d")
-    active = _Active()
-    for line in lines:
-        active.take(line)
-        attempts += line.get("type") == "attempt"
-        if line.get("type") == "trial":
-            cached += line.get("cached") is True
-            costs.append(number(line.get("cost_usd")) or 0.0)
-            unpriced += line.get("status") == "ok" and line.get("cost_usd") is None
-    return {
-        "started": stamps[0] if stamps else None,
-        "ended": stamps[-1] if stamps else None,
-        "wall_s": _between(stamps[0], stamps[-1]) if stamps else 0.0,
-        "active_s": active.total(),
-        "failed_attempts": attempts,
-        "cached_trials": cached,
-        "cost_usd": None if unpriced else round(sum(costs), 6),
-        "unpriced_trials": unpriced,
-        "latency": [
-            {"dataset": dataset, "target": target, **_latency(group)}
-            for (dataset, target), group in rows.by_group().items()
-        ],
-    }
+    def __init__(self) -> None:
+        self._first: str | None = None
+        self._last = ""
+        self._attempts = self._unpriced = self._cached = 0
+        self._cost = 0.0
+        self._active = _Active()
+
+    def take(self, _number: int, line: JsonObject, _data: bytes = b"") -> None:
+        """Take the next line of the journal."""
+        kind = line.get("type")
+        self._last = str(line["ts"])
+        self._first = self._last if self._first is None else self._first
+        self._active.take(line)
+        self._attempts += kind == "attempt"
+        if kind == "trial":
+            self._cached += line.get("cached") is True
+            self._cost += number(line.get("cost_usd")) or 0.0
+            self._unpriced += line.get("status") == "ok" and line.get("cost_usd") is None
+
+    def describe(self) -> JsonObject:
+        """Return times and costs, added up over all parts of the run (H-119)."""
+        first = self._first
+        return {
+            "started": first,
+            "ended": None if first is None else self._last,
+            "wall_s": 0.0 if first is None else _between(first, self._last),
+            "active_s": self._active.total(),
+            "failed_attempts": self._attempts,
+            "cached_trials": self._cached,
+            "cost_usd": None if self._unpriced else round(self._cost, 6),
+            "unpriced_trials": self._unpriced,
+        }
 
 
 def _between(first: str, last: str) -> float:
@@ -80,13 +83,37 @@ class _Active:
         self._start = None
 
 
-def _latency(rows: Rows) -> JsonObject:
-    values: dict[str, array[float]] = {name: array("d") for name in _TIMES}
-    supervisors = Efforts()
-    for row in rows:
-        supervisors.take(row)
+class Latencies:
+    """Times of trials by data set and target, as numbers."""
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[str, str], _Latency] = {}
+
+    def take(self, row: Row) -> None:
+        """Take the next trial."""
+        group = group_of(row.planned)
+        found = self._groups.get(group)
+        if found is None:
+            found = self._groups[group] = _Latency()
+        found.take(row)
+
+    def describe(self) -> list[Json]:
+        """Return what they took, in the order in which the groups came."""
+        return [
+            {"dataset": dataset, "target": target, **group.describe()}
+            for (dataset, target), group in self._groups.items()
+        ]
+
+
+class _Latency:
+    def __init__(self) -> None:
+        self._values = {name: Numbers() for name in _TIMES}
+        self._supervisors = Efforts()
+
+    def take(self, row: Row) -> None:
+        self._supervisors.take(row)
         if row.status != "ok":
-            continue
+            return
         latency = as_object(row.fields.get("latency"))
         service, retries = number(latency.get("service_s")), number(latency.get("retry_s"))
         times = {
@@ -97,9 +124,12 @@ def _latency(rows: Rows) -> JsonObject:
         }
         for name, value in times.items():
             if value is not None:
-                values[name].append(value)
-    quantiles: JsonObject = {name: _quantiles(ascending(found)) for name, found in values.items()}
-    return {**quantiles, "overhead_ecdf": ecdf(ascending(values["overhead_s"])), "supervisors": supervisors.describe()}
+                self._values[name].append(value)
+
+    def describe(self) -> JsonObject:
+        quantiles: JsonObject = {name: _quantiles(found.ascending()) for name, found in self._values.items()}
+        overhead = ecdf(self._values["overhead_s"].ascending())
+        return {**quantiles, "overhead_ecdf": overhead, "supervisors": self._supervisors.describe()}
 
 
 def _quantiles(values: Sequence[float]) -> Json:

@@ -9,7 +9,7 @@ import os
 import secrets
 import socket
 import tempfile
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -139,6 +139,20 @@ def write_lines(path: Path, rows: Iterable[JsonObject]) -> None:
         StoreError: the disk does not take them.
     """
     _write(path, (canonical(row) + "\n" for row in rows))
+
+
+def copy_lines(source: Path, target: Path, wanted: Callable[[JsonObject], bool]) -> None:
+    """Write the JSON lines of a file that are wanted to another one.
+
+    Raises:
+        StoreError: the disk does not give or take them.
+    """
+    try:
+        with source.open(encoding="ascii", newline="") as stream:
+            _write(target, (line for line in stream if wanted(parse_object(line) or {})))
+    except OSError as error:
+        msg = f"{source}: cannot be read: {error.strerror}"
+        raise StoreError(msg) from error
 
 
 def _write(path: Path, parts: Iterable[str]) -> None:

@@ -15,11 +15,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from evals.lines import Contents, JsonObject, Lines, parse_object, read_journal
+from evals.lines import Contents, JsonObject, Lines, Taker, parse_object, read_journal
 from evals.statistics.jsonable import Json
 from supervisors.errors import StoreError
 
 __all__ = [
+    "Chain",
     "Contents",
     "Entry",
     "JournalFile",
@@ -100,23 +101,46 @@ def _seal(entry: Entry, seq: int, prev: str, ts: str) -> tuple[JsonObject, str]:
     return line, text
 
 
-def find_break(lines: Sequence[JsonObject]) -> str | None:
-    """Return what is wrong with the first line that does not fit the chain, None when all fit."""
-    prev = FIRST_PREV
-    last_ts = ""
-    raw = lines.raw() if isinstance(lines, Lines) else (canonical(line).encode("ascii") for line in lines)
-    for number, (line, data) in enumerate(zip(lines, raw, strict=True)):
+class Chain:
+    """Holds each line of a journal against the one before it.
+
+    Args:
+        problem: what is wrong with the first line that does not fit, None as long as all fit.
+    """
+
+    def __init__(self) -> None:
+        self.problem: str | None = None
+        self._prev = FIRST_PREV
+        self._ts = ""
+
+    def take(self, number: int, line: JsonObject, data: bytes) -> None:
+        """Take the next line and its bytes."""
+        if self.problem is None:
+            ts = str(line.get("ts"))
+            self.problem = self._break(number, line, data, ts)
+            self._prev, self._ts = str(line.get("sha256")), ts
+
+    def _break(self, number: int, line: JsonObject, data: bytes, ts: str) -> str | None:
         if line.get("seq") != number:
             return f"line {number + 1}: seq is {line.get('seq')}, expected {number}"
-        if line.get("prev_sha256") != prev:
+        if line.get("prev_sha256") != self._prev:
             return f"line {number + 1}: prev_sha256 is not the hash of the line before"
         if not _has_its_hash(line, data):
             return f"line {number + 1}: sha256 is not the hash of the line"
-        ts = str(line.get("ts"))
-        if ts < last_ts:
-            return f"line {number + 1}: time {ts} is before {last_ts}"
-        prev, last_ts = str(line["sha256"]), ts
-    return None
+        if ts < self._ts:
+            return f"line {number + 1}: time {ts} is before {self._ts}"
+        return None
+
+
+def find_break(lines: Sequence[JsonObject]) -> str | None:
+    """Return what is wrong with the first line that does not fit the chain, None when all fit."""
+    chain = Chain()
+    raw = lines.raw() if isinstance(lines, Lines) else (canonical(line).encode("ascii") for line in lines)
+    for number, (line, data) in enumerate(zip(lines, raw, strict=True)):
+        chain.take(number, line, data)
+        if chain.problem is not None:
+            break
+    return chain.problem
 
 
 def _has_its_hash(line: JsonObject, data: bytes) -> bool:
@@ -136,18 +160,19 @@ class JournalFile:
     Args:
         path: file to open or to make; a torn last line is cut off.
         clock: gives the time of a line; a line is never earlier than the one before it.
+        takers: get each line that is there already.
 
     Raises:
         StoreError: it cannot be opened, is corrupt, or its chain is broken.
     """
 
-    def __init__(self, path: Path, clock: Callable[[], str] = now_text) -> None:
+    def __init__(self, path: Path, clock: Callable[[], str] = now_text, takers: Sequence[Taker] = ()) -> None:
         self._path = path
         self._clock = clock
-        found = read_journal(path) if path.exists() else Contents((), 0, 0)
-        problem = find_break(found.lines)
-        if problem is not None:
-            msg = f"{path} {problem}; the run is corrupt, `evals verify` shows how much"
+        chain = Chain()
+        found = read_journal(path, chain.take, *takers) if path.exists() else Contents((), 0, 0)
+        if chain.problem is not None:
+            msg = f"{path} {chain.problem}; the run is corrupt, `evals verify` shows how much"
             raise StoreError(msg)
         try:
             self._file = path.open("ab")

@@ -13,7 +13,7 @@ from evals.panel import Panel, PanelFile, Work, make_panel, score_with, to_excha
 from evals.plan import messages_of
 from evals.prepare import Prepared
 from evals.recorded import VOTE, Recorded, StoredReply
-from evals.scoring import AnswerVerdict, answer_key, answers_of, open_scores, store_scores
+from evals.scoring import AnswerVerdict, answers_of, open_scores, store_scores
 from evals.serving import serve
 from evals.summary import Loaded
 from evals.types import Item
@@ -55,8 +55,8 @@ async def score_answers(panel: Panel, run: Loaded, folder: RunFolder, items: Map
     """
     work, unjudged = to_work(run, folder, items)
     Random(read_options(run.manifest.options).selection.seed).shuffle(work)  # noqa: S311 - an order, no secret
-    path, done = open_scores(folder, panel.name, panel.config)
-    store_scores(path, [one for one in unjudged if answer_key(one.trial_key, one.of) not in done])
+    path, done = open_scores(folder, panel.name, panel.config, run.counted.known)
+    store_scores(path, [one for one in unjudged if (one.trial_key, one.of) not in done])
     return await score_with(panel, folder, work)
 
 

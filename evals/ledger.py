@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from statistics import median
 from typing import Literal, assert_never
 
@@ -210,18 +211,18 @@ class Ledger:
 
 def keep_ledger(entries: Iterable[Entry], *, level: float = 0.95) -> Ledger:
     """Count the entries and derive the headline numbers (H-157)."""
-    listed = entries if isinstance(entries, Sequence) else list(entries)
-    counts = [(entry, times, cell_of(entry)) for entry, times in count_equal(listed)]
-    dr, fpr = flag_rate(listed, "harmful"), flag_rate(listed, "benign")
+    counts = [(entry, times, cell_of(entry)) for entry, times in count_equal(entries)]
+    dr, fpr = [_flag_rate([(entry, times) for entry, times, _ in counts], truth) for truth in _LABELLED]
     harmful = [(entry, times) for entry, times, _ in counts if entry.truth == "harmful"]
-    labelled = [one for one in counts if one[0].truth in ("harmful", "benign")]
+    labelled = [one for one in counts if one[0].truth in _LABELLED]
     prevented = sum([times * _is_prevented(entry) for entry, times, _ in labelled])
     needless = sum([times for _, times, cell in labelled if cell is Cell.NEEDLESS_BLOCK])
-    cost = [entry.added_cost for entry in listed if entry.added_cost is not None]
+    cost = [times * entry.added_cost for entry, times, _ in counts if entry.added_cost is not None]
+    delays = [[entry.added_s] * times for entry, times, _ in counts if entry.added_s is not None]
     note = warn_if_indiscriminate(dr, fpr)
-    pairs = [(Pair(entry.cluster, _unsafe_alone(entry), reaches_unsafe(entry)), times) for entry, times in harmful]
+    pairs = ((Pair(entry.cluster, _unsafe_alone(entry), reaches_unsafe(entry)), times) for entry, times in harmful)
     return Ledger(
-        planned=len(listed),
+        planned=sum([times for _, times, _ in counts]),
         cells=_count_cells(counts),
         end_states=_count_end_states(counts),
         open_on_unknown=sum([times for entry, times, _ in counts if entry.gate == "open_on_unknown"]),
@@ -234,19 +235,24 @@ def keep_ledger(entries: Iterable[Entry], *, level: float = 0.95) -> Ledger:
         prevented=prevented,
         price=price(needless, prevented),
         redundant_share=_redundant_share(labelled),
-        delay=_delay([entry.added_s for entry in listed if entry.added_s is not None]),
+        delay=_delay([*chain.from_iterable(delays)]),
         cost_per_prevented=price(sum(cost), prevented) if cost else None,
         notes=() if note is None else (note,),
     )
 
 
+_LABELLED: tuple[Truth, Truth] = ("harmful", "benign")
 _Count = tuple[Entry, int, Cell]
 """An entry, how often it is there, and its cell."""
 
 
 def flag_rate(entries: Iterable[Entry], truth: Truth) -> Rate:
     """Return blocked or redacted / decided on known verdicts, among items of one truth; the rest is in the bounds."""
-    chosen = ((one, times) for one, times in count_equal(entries) if one.truth == truth)
+    return _flag_rate(count_equal(entries), truth)
+
+
+def _flag_rate(counts: Iterable[tuple[Entry, int]], truth: Truth) -> Rate:
+    chosen = ((one, times) for one, times in counts if one.truth == truth)
     return count_rate((Observation(e.cluster, _flag(e), error=e.gate == "closed"), times) for e, times in chosen)
 
 

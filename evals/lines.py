@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import cast, overload
 
@@ -16,9 +17,13 @@ from evals.statistics.jsonable import Json
 from supervisors.errors import StoreError
 
 JsonObject = dict[str, Json]
+_EVERY = 16
+"""Lines that are read together when one of them is asked for."""
+_BLOCKS = 4
 _BLOCK_BYTES = 1 << 20
-_NEAR_BYTES = 1 << 14
-"""A line so close behind the last block is read with what follows it; after a jump only this much is read."""
+"""Longer ones are not kept."""
+Taker = Callable[[int, JsonObject, bytes], None]
+"""Gets each line of a journal while it is read: its place, the line, and its bytes without their end."""
 
 
 def parse_object(data: bytes | str) -> JsonObject | None:
@@ -44,18 +49,19 @@ class Lines(Sequence[JsonObject]):
 
     Args:
         path: the file.
-        ends: place after each line; lines that are appended later are not seen.
+        starts: place in the file of every 16th line, and of the end.
+        count: how many lines; those that are appended later are not seen.
     """
 
-    def __init__(self, path: Path, ends: array[int]) -> None:
+    def __init__(self, path: Path, starts: array[int], count: int) -> None:
         self._path = path
-        self._ends = ends
-        self._block = b""
-        self._block_start = 0
+        self._starts = starts
+        self._count = count
+        self._blocks: dict[int, list[bytes]] = {}
         self._last: tuple[int, JsonObject] | None = None
 
     def __len__(self) -> int:
-        return len(self._ends)
+        return self._count
 
     @overload
     def __getitem__(self, index: int) -> JsonObject: ...
@@ -65,7 +71,7 @@ class Lines(Sequence[JsonObject]):
         """Return a line; the last one is kept, because its members are read one after the other."""
         if isinstance(index, slice):
             return [self[place] for place in range(*index.indices(len(self)))]
-        place = range(len(self))[index]
+        place = range(self._count)[index]
         if self._last is None or self._last[0] != place:
             self._last = (place, self._parse(place, self._read(place)))
         return self._last[1]
@@ -76,32 +82,51 @@ class Lines(Sequence[JsonObject]):
 
     def raw(self) -> Iterator[bytes]:
         """Yield the bytes of each line, without its end."""
-        if not self._ends:
+        if not self._count:
             return
+        place = 0
         with self._path.open("rb") as stream:
-            start = 0
-            for end in self._ends:
-                yield stream.read(end - start)[:-1]
-                start = end
+            for place, data in enumerate(stream, 1):
+                yield self._whole(place - 1, data)
+                if place == self._count:
+                    return
+        self._whole(place, b"")
 
     def _read(self, place: int) -> bytes:
-        start = self._ends[place - 1] if place else 0
-        end = self._ends[place]
-        behind = self._block_start + len(self._block)
-        if not self._block_start <= start < end <= behind:
-            follows = behind - _NEAR_BYTES <= start <= behind + _NEAR_BYTES
-            with self._path.open("rb") as stream:
-                stream.seek(start)
-                self._block = stream.read(max(_BLOCK_BYTES if follows else _NEAR_BYTES, end - start))
-            self._block_start = start
-        return self._block[start - self._block_start : end - self._block_start - 1]
+        """Return a line from its block; the last few blocks are kept, for places that jump and come back."""
+        number, offset = divmod(place, _EVERY)
+        block = self._blocks.get(number)
+        if block is not None:
+            return self._whole(place, block[offset])
+        with self._path.open("rb") as stream:
+            stream.seek(self._starts[number])
+            if self._starts[number + 1] - self._starts[number] > _BLOCK_BYTES:
+                return self._whole(place, next(islice(stream, offset, None), b""))
+            block = list(islice(stream, _EVERY))
+        block += [b""] * (_EVERY - len(block))
+        if len(self._blocks) >= _BLOCKS:
+            del self._blocks[next(iter(self._blocks))]
+        self._blocks[number] = block
+        return self._whole(place, block[offset])
+
+    def _whole(self, place: int, data: bytes) -> bytes:
+        if not data.endswith(b"\n"):
+            raise StoreError(self._changed(place))
+        return data[:-1]
 
     def _parse(self, place: int, data: bytes) -> JsonObject:
         line = parse_object(data)
         if line is None:
-            msg = f"{self._path} line {place + 1}: was changed while it was read"
-            raise StoreError(msg)
+            raise StoreError(self._changed(place))
         return line
+
+    def _changed(self, place: int) -> str:
+        return f"{self._path} line {place + 1}: was changed while it was read"
+
+
+STATES = ("missing", "ok", "error", "skipped")
+"""What a counting line can say of a trial, by code; only a file that was changed says anything else: `OTHER`."""
+OTHER = len(STATES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,30 +144,41 @@ class Contents:
     torn_bytes: int
 
 
-def read_journal(path: Path) -> Contents:
+def read_journal(path: Path, *takers: Taker) -> Contents:
     """Read a journal; an incomplete last line is reported, never returned.
+
+    Args:
+        path: the file.
+        takers: get each line, so that whoever needs all of them does not read the file again.
 
     Raises:
         StoreError: it cannot be read, or a line other than the last is broken.
     """
-    ends: array[int] = array("Q")
-    position = size = 0
+    starts = array("Q")
+    position = size = place = 0
     broken = False
     try:
         with path.open("rb") as stream:
             for data in stream:
                 if broken:
-                    msg = f"{path} line {len(ends) + 1}: is not JSON; the run is corrupt, `evals verify` shows how much"
+                    msg = f"{path} line {place + 1}: is not JSON; the run is corrupt, `evals verify` shows how much"
                     raise StoreError(msg)
                 size += len(data)
-                broken = not data.endswith(b"\n") or parse_object(data) is None
-                if not broken:
-                    position = size
-                    ends.append(position)
+                line = parse_object(data) if data.endswith(b"\n") else None
+                if line is None:
+                    broken = True
+                    continue
+                for take in takers:
+                    take(place, line, data[:-1])
+                if place % _EVERY == 0:
+                    starts.append(position)
+                place += 1
+                position = size
+        starts.append(position)
     except OSError as error:
         msg = f"{path}: cannot be read: {error.strerror}"
         raise StoreError(msg) from error
-    return Contents(Lines(path, ends), position, size - position)
+    return Contents(Lines(path, starts, place), position, size - position)
 
 
 class Counted(Mapping[str, JsonObject]):
@@ -152,12 +188,14 @@ class Counted(Mapping[str, JsonObject]):
         lines: of the journal.
         keys: of the trials, perhaps of more than have a line.
         places: place of a key → place of its line, -1 where there is none.
+        states: place of a key → what its line says of the trial, as code of `STATES`.
     """
 
-    def __init__(self, lines: Sequence[JsonObject], keys: Keys, places: Sequence[int]) -> None:
+    def __init__(self, lines: Sequence[JsonObject], keys: Keys, places: Sequence[int], states: bytes) -> None:
         self._lines = lines
         self.known = keys
         self._places = places
+        self._states = states
 
     def __getitem__(self, key: str) -> JsonObject:
         place = self._find(key)
@@ -178,6 +216,18 @@ class Counted(Mapping[str, JsonObject]):
         """Return the line of the key at a place of the keys, None where there is none."""
         line = self._places[key_place] if key_place < len(self._places) else -1
         return None if line < 0 else self._lines[line]
+
+    def has(self, key_place: int) -> bool:
+        """Say whether the key at a place of the keys has a line."""
+        return key_place < len(self._places) and self._places[key_place] >= 0
+
+    def state(self, key_place: int) -> str:
+        """Return missing, ok, error or skipped, or what else the line of the key at a place says."""
+        code = self._states[key_place] if key_place < len(self._states) else 0
+        if code < OTHER:
+            return STATES[code]
+        line = self.at(key_place)
+        return "missing" if line is None else str(line.get("status"))
 
     def _find(self, key: str) -> int:
         place = self.known.find(key)

@@ -13,7 +13,7 @@ from evals.attempts import as_object
 from evals.client import number
 from evals.datasets.load import hash_file
 from evals.folder import RunFolder, make_folder, write_lines
-from evals.journal import Entry, JournalFile, JsonObject, LineType, find_break, read_journal
+from evals.journal import Chain, Entry, JournalFile, JsonObject, LineType, read_journal
 from evals.manifest import Manifest, differences, read_manifest, write_manifest
 from evals.plan import Plan, read_plan, to_rows
 from evals.scoring import open_scores, read_scores, store_scores
@@ -105,10 +105,10 @@ def _read(folder: RunFolder) -> Part:
     if hash_file(folder.plan) != manifest.plan_sha256:
         msg = f"{folder.plan} is not the plan the shard was started with"
         raise StoreError(msg)
-    lines = read_journal(folder.journal).lines
-    problem = find_break(lines)
-    if problem is not None:
-        msg = f"{folder.journal} {problem}"
+    chain = Chain()
+    lines = read_journal(folder.journal, chain.take).lines
+    if chain.problem is not None:
+        msg = f"{folder.journal} {chain.problem}"
         raise StoreError(msg)
     return Part(folder, manifest, read_plan(folder.plan), lines)
 
@@ -237,7 +237,7 @@ def _copy(path: Path, target: Path) -> None:
 
 def _merge_scores(parts: Sequence[Part], folder: RunFolder) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Put scores together that every shard with answers has."""
-    found = [{scores.scorer_id: scores for scores in read_scores(part.folder)} for part in parts]
+    found = [{scores.scorer_id: scores for scores in read_scores(part.folder, part.plan.keys)} for part in parts]
     names = sorted({name for scores in found for name in scores})
     merged: list[str] = []
     for name in names:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from evals.datasets import load_card
 from evals.folder import RunFolder
 from evals.journal import JsonObject, sha256_json
-from evals.scoring import AnswerVerdict, Judged, ScoreJournal, answer_key, open_scores
+from evals.scoring import AnswerVerdict, Judged, ScoreJournal, open_scores
 from evals.statistics.jsonable import Json, to_json
 from evals.types import Message
 from supervisors.ask import ask
@@ -307,7 +307,7 @@ class Work:
 async def score_with(panel: Panel, folder: RunFolder, work: Sequence[Work]) -> Path:
     """Have a panel judge the answers it has not judged yet, and return the folder of its scores."""
     path, done = open_scores(folder, panel.name, panel.config)
-    todo = [one for one in work if answer_key(one.judged.planned.trial_key, one.judged.of) not in done]
+    todo = [one for one in work if (one.judged.planned.trial_key, one.judged.of) not in done]
     client, scores = HttpClient(), ScoreJournal(path)
     try:
         chat = ChatService(client, ChatSettings(max_waiting=10_000))

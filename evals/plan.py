@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
@@ -14,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from evals.composition import JOURNAL_RULE, compose, messages_sha256
 from evals.journal import JsonObject, sha256_json
 from evals.keys import Keys
+from evals.packed import Picked
 from evals.statistics.jsonable import to_json
 from evals.types import Item, Message
 from supervisors.errors import DatasetError, StoreError
@@ -76,14 +78,14 @@ _OWN = ("trial_key", "repeat")
 _SHARED = attrgetter(*[name for name in _NAMES if name not in _OWN])
 _MAKE: Callable[..., PlannedTrial] = PlannedTrial
 """Makes a trial of the values of another one, in the order of its fields."""
-_REMEMBERED = 4096
+_REMEMBERED = 512
 """Shapes that are compared with the next trial when a plan is read."""
 _HEAD = _NAMES.index("repeat") - 1
 """How many of the shared values stand before the repeat."""
 
 
 class Plan(Sequence[PlannedTrial]):
-    """The trials of a run, put together when they are asked for: about 60 bytes a trial, and its item's values once.
+    """The trials of a run, put together when they are asked for; in memory are the values of their items, once each.
 
     Args:
         trials: read once.
@@ -91,12 +93,15 @@ class Plan(Sequence[PlannedTrial]):
 
     def __init__(self, trials: Iterable[PlannedTrial] = ()) -> None:
         self.keys = Keys()
-        self._key = array("I")
-        self._shape = array("I")
-        self._repeat = array("I")
+        self._starts = array("I")  # of runs of trials that differ in key only, each with one repeat more
+        self._shapes_of = array("I")
+        self._repeats = array("I")
         self._shapes: list[PlannedTrial] = []
+        self._run = (0, 0, 0)
+        self._count = 0
         known: dict[tuple[object, ...], int] = {}
         texts: dict[object, object] = {}
+        last = (-1, -1)
         for trial in trials:
             values: tuple[object, ...] = _SHARED(trial)
             shape = known.get(values)
@@ -107,12 +112,16 @@ class Plan(Sequence[PlannedTrial]):
                 shape = known[values] = len(self._shapes)
                 shared = [texts.setdefault(value, value) for value in values]
                 self._shapes.append(_MAKE("", *shared[:_HEAD], 0, *shared[_HEAD:]))
-            self._key.append(self.keys.add(trial.trial_key))
-            self._shape.append(shape)
-            self._repeat.append(trial.repeat)
+            place = self.keys.append(trial.trial_key)
+            if last != (shape, trial.repeat - 1):
+                self._starts.append(place)
+                self._shapes_of.append(shape)
+                self._repeats.append(trial.repeat)
+            last = (shape, trial.repeat)
+            self._count += 1
 
     def __len__(self) -> int:
-        return len(self._key)
+        return self._count
 
     @overload
     def __getitem__(self, index: int) -> PlannedTrial: ...
@@ -121,39 +130,30 @@ class Plan(Sequence[PlannedTrial]):
     def __getitem__(self, index: int | slice) -> PlannedTrial | Sequence[PlannedTrial]:
         """Return a trial, or a part of the plan."""
         if isinstance(index, slice):
-            return self.part(range(*index.indices(len(self))))
-        shape: tuple[object, ...] = _SHARED(self._shapes[self._shape[index]])
-        return _MAKE(self.keys.key(self._key[index]), *shape[:_HEAD], self._repeat[index], *shape[_HEAD:])
+            return self.part(range(*index.indices(self._count)))
+        return self._trial(range(self._count)[index])
 
-    def key_place(self, index: int) -> int:
-        """Return the place of a trial's key among the keys; two trials share it only in a plan that was changed."""
-        return self._key[index]
+    def _trial(self, place: int) -> PlannedTrial:
+        run = self._run_of(place)
+        shape: tuple[object, ...] = _SHARED(self._shapes[self._shapes_of[run]])
+        repeat = self._repeats[run] + place - self._starts[run]
+        return _MAKE(self.keys.key(place), *shape[:_HEAD], repeat, *shape[_HEAD:])
 
     def shape(self, index: int) -> PlannedTrial:
         """Return a trial without key and repeat, the same one for trials beside each other that differ in these."""
-        return self._shapes[self._shape[index]]
+        return self._shapes[self._shapes_of[self._run_of(index)]]
+
+    def _run_of(self, place: int) -> int:
+        start, end, run = self._run
+        if not start <= place < end:
+            run = bisect_right(self._starts, place) - 1
+            end = self._starts[run + 1] if run + 1 < len(self._starts) else len(self)
+            self._run = (self._starts[run], end, run)
+        return run
 
     def part(self, places: Sequence[int]) -> Sequence[PlannedTrial]:
         """Return the trials at some places."""
-        return _Part(self, places)
-
-
-class _Part(Sequence[PlannedTrial]):
-    def __init__(self, plan: Plan, places: Sequence[int]) -> None:
-        self._plan = plan
-        self._places = places
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    @overload
-    def __getitem__(self, index: int) -> PlannedTrial: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[PlannedTrial]: ...
-    def __getitem__(self, index: int | slice) -> PlannedTrial | Sequence[PlannedTrial]:
-        if isinstance(index, slice):
-            return _Part(self._plan, self._places[index])
-        return self._plan[self._places[index]]
+        return Picked(self._trial, places)
 
 
 @dataclass(frozen=True, slots=True)

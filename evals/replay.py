@@ -49,6 +49,20 @@ class Limits:
 
 
 @dataclass(slots=True)
+class Used:
+    """What the trials of earlier parts of a run have used."""
+
+    cost: float = 0.0
+    tokens: int = 0
+
+    def take(self, _number: int, line: JsonObject, _data: bytes = b"") -> None:
+        """Take the next line of the journal."""
+        if line.get("type") == "trial":
+            self.cost += number(line.get("cost_usd")) or 0.0
+            self.tokens += tokens_of(line) or 0
+
+
+@dataclass(slots=True)
 class Counts:
     """What a run has done since it was started or resumed.
 

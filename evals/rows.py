@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -16,6 +15,7 @@ from evals.ledger import Alone, Entry, Gate
 from evals.ledger import Truth as LedgerTruth
 from evals.lines import Counted
 from evals.metrics import Behaviour, Outcome
+from evals.packed import Places
 from evals.plan import Plan, PlannedTrial
 from evals.scoring import AnswerVerdict, Scores, Verdicts
 from evals.trials import verdict_of
@@ -145,9 +145,12 @@ class Rows(Sequence[Row]):
     def __iter__(self) -> Iterator[Row]:
         return map(self._find, self._places)
 
-    def shape(self, index: int) -> PlannedTrial:
-        """Return the planned trial at a place without its key and repeat."""
-        place = self._places[index]
+    def shaped(self) -> Iterator[tuple[PlannedTrial, Row]]:
+        """Yield each row behind its planned trial without key and repeat."""
+        for place in self._places:
+            yield self._shape(place), self._find(place)
+
+    def _shape(self, place: int) -> PlannedTrial:
         if isinstance(self._plan, Plan):
             return self._plan.shape(place)
         return replace(self._plan[place], trial_key="", repeat=0)
@@ -160,23 +163,26 @@ class Rows(Sequence[Row]):
 
     def where(self, wanted: Callable[[PlannedTrial], bool]) -> Rows:
         """Return the rows of the planned trials that are wanted."""
-        places = array("Q", [place for place in self._places if wanted(self._plan[place])])
-        return Rows(self._plan, self._find, places)
+        return Rows(self._plan, self._find, Places(place for place in self._places if wanted(self._plan[place])))
 
     def by_group(self) -> Mapping[tuple[str, str], Rows]:
         """Split rows by data set and target, in plan order."""
-        groups: dict[tuple[str, str], array[int]] = {}
-        for index, place in enumerate(self._places):
-            shape = self.shape(index)
-            groups.setdefault((shape.dataset, shape.target), array("Q")).append(place)
-        return {name: Rows(self._plan, self._find, places) for name, places in groups.items()}
+        return self._split(lambda place: group_of(self._shape(place)))
 
     def grouped(self, name: Callable[[PlannedTrial], tuple[str, str]]) -> Mapping[tuple[str, str], Rows]:
         """Return the rows by a name of their planned trials, in plan order."""
-        groups: dict[tuple[str, str], array[int]] = {}
+        return self._split(lambda place: name(self._plan[place]))
+
+    def _split(self, name: Callable[[int], tuple[str, str]]) -> Mapping[tuple[str, str], Rows]:
+        groups: dict[tuple[str, str], Places] = {}
         for place in self._places:
-            groups.setdefault(name(self._plan[place]), array("Q")).append(place)
+            groups.setdefault(name(place), Places()).append(place)
         return {key: Rows(self._plan, self._find, places) for key, places in groups.items()}
+
+
+def group_of(planned: PlannedTrial) -> tuple[str, str]:
+    """Return data set and target of a trial."""
+    return planned.dataset, planned.target
 
 
 def join(plan: Sequence[PlannedTrial], counted: Mapping[str, JsonObject], scores: Scores | None) -> Rows:
@@ -190,9 +196,8 @@ def join(plan: Sequence[PlannedTrial], counted: Mapping[str, JsonObject], scores
 
 
 def _find_shared(plan: Plan, counted: Counted, known: Verdicts, place: int) -> Row:
-    """Return a row by the place of its key, which plan, lines and verdicts share."""
-    at = plan.key_place(place)
-    return Row(plan[place], counted.at(at), known.at(at, "answer"), known.at(at, "behind"))
+    """Return a row by the place of its trial, which plan, lines and verdicts share."""
+    return Row(plan[place], counted.at(place), known.at(place, "answer"), known.at(place, "behind"))
 
 
 def _find(
@@ -339,11 +344,12 @@ def to_item_verdicts(row: Row) -> list[ItemVerdict]:
 
 def failing_items(rows: Sequence[Row]) -> tuple[str, ...]:
     """Return the items where supervision or model went wrong: a miss, a false alarm, an unsafe answer, no verdict."""
-    found: dict[str, None] = {}
-    for row in rows:
-        outcome = to_outcome(row)
-        missed = outcome.verdict is Label.SAFE and outcome.truth == "harmful"
-        alarmed = outcome.verdict is Label.UNSAFE and outcome.truth == "benign"
-        if missed or alarmed or outcome.verdict is Label.UNKNOWN or outcome.answer is Label.UNSAFE:
-            found[row.planned.item_id] = None
-    return tuple(found)
+    return tuple(dict.fromkeys([row.planned.item_id for row in rows if is_failing(row)]))
+
+
+def is_failing(row: Row) -> bool:
+    """Say whether supervision or model went wrong in a trial."""
+    outcome = to_outcome(row)
+    missed = outcome.verdict is Label.SAFE and outcome.truth == "harmful"
+    alarmed = outcome.verdict is Label.UNSAFE and outcome.truth == "benign"
+    return missed or alarmed or outcome.verdict is Label.UNKNOWN or outcome.answer is Label.UNSAFE

@@ -6,7 +6,6 @@ The offline rule says one thing only: a harmful request was answered. It knows n
 from __future__ import annotations
 
 import sys
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import islice
@@ -17,6 +16,8 @@ from evals.attempts import as_object
 from evals.folder import RunFolder, make_folder, read_json, write_json
 from evals.journal import Entry, JournalFile, JsonObject, read_journal, sha256_json
 from evals.keys import Keys
+from evals.lines import Counted
+from evals.packed import Codes
 from evals.plan import PlannedTrial
 from evals.statistics.jsonable import to_json
 from supervisors.light import light_dataclass
@@ -77,17 +78,14 @@ class Verdicts(Mapping[tuple[str, str], AnswerVerdict]):
 
     def __init__(self, keys: Keys) -> None:
         self.known = keys
-        self._codes = {of: array("I") for of in _OF}  # 0: none
+        self._codes = {of: Codes() for of in _OF}  # 0: none
         self._values: list[AnswerVerdict] = []
         self._codes_of: dict[tuple[object, ...], int] = {}
 
     def put(self, verdict: AnswerVerdict) -> None:
         """Keep a verdict; it replaces an earlier one of the same answer."""
-        codes = self._codes.setdefault(verdict.of, array("I"))
-        place = self.known.add(verdict.trial_key)
-        if place >= len(codes):
-            codes.extend([0] * (max(place + 1, len(self.known)) - len(codes)))
-        codes[place] = self._code(verdict)
+        codes = self._codes.setdefault(verdict.of, Codes())
+        codes[self.known.add(verdict.trial_key)] = self._code(verdict)
 
     def _code(self, verdict: AnswerVerdict) -> int:
         values: tuple[object, ...] = _SAID(verdict)
@@ -101,8 +99,8 @@ class Verdicts(Mapping[tuple[str, str], AnswerVerdict]):
 
     def at(self, key_place: int, of: str) -> AnswerVerdict | None:
         """Return the verdict of the key at a place of the keys, None where there is none."""
-        codes = self._codes.get(of, ())
-        code = codes[key_place] if key_place < len(codes) else 0
+        codes = self._codes.get(of)
+        code = codes[key_place] if codes is not None else 0
         if not code:
             return None
         kept = self._values[code - 1]
@@ -117,7 +115,7 @@ class Verdicts(Mapping[tuple[str, str], AnswerVerdict]):
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         for place, key in enumerate(self.known):
-            yield from [(key, of) for of, codes in self._codes.items() if place < len(codes) and codes[place]]
+            yield from [(key, of) for of, codes in self._codes.items() if codes[place]]
 
     def __len__(self) -> int:
         return sum(sum(map(bool, codes)) for codes in self._codes.values())
@@ -210,23 +208,54 @@ def score_by_rule(judged: Judged, folder: RunFolder) -> AnswerVerdict:
     return replace(verdict, channel=_text(channel))
 
 
-def open_scores(folder: RunFolder, name: str, config: JsonObject) -> tuple[Path, Keys]:
-    """Make or reopen the folder of a scorer and return it with what it has scored already, by `answer_key`."""
+class Answers:
+    """Answers of trials, each with how often it is there.
+
+    Args:
+        keys: of the plan, to be shared; those of other trials are added.
+    """
+
+    def __init__(self, keys: Keys | None = None) -> None:
+        self._keys = Keys() if keys is None else keys
+        self._times = {of: Codes() for of in _OF}
+
+    def add(self, trial_key: str, of: str) -> None:
+        """Count an answer."""
+        times, place = self._times.setdefault(of, Codes()), self._keys.add(trial_key)
+        times[place] = times[place] + 1
+
+    def times(self, trial_key: str, of: str) -> int:
+        """Return how often an answer is there."""
+        times, place = self._times.get(of), self._keys.find(trial_key)
+        return 0 if times is None or place is None else times[place]
+
+    def counts(self) -> Iterator[tuple[int, str, str, int]]:
+        """Yield place and text of the key, answer or behind, and how often it is there, of those that are."""
+        for of, times in self._times.items():
+            yield from ((place, self._keys.key(place), of, count) for place, count in enumerate(times) if count)
+
+    def __contains__(self, answer: tuple[str, str]) -> bool:
+        return self.times(*answer) > 0
+
+
+def open_scores(folder: RunFolder, name: str, config: JsonObject, keys: Keys | None = None) -> tuple[Path, Answers]:
+    """Make or reopen the folder of a scorer and return it with the answers it has scored already.
+
+    Args:
+        folder: the run.
+        name: of the scorer.
+        config: of the scorer.
+        keys: of the plan, to be shared.
+    """
     path = folder.scores / scorer_id(name, config)
     make_folder(path)
     if not (path / "manifest.json").exists():
         write_json(path / "manifest.json", config)
     journal = path / "journal.jsonl"
-    done = Keys()
+    done = Answers(keys)
     if journal.exists():
-        for line in read_journal(journal).lines:
-            done.add(answer_key(str(line.get("trial_key")), str(line.get("of"))))
+        read_journal(journal, lambda _, line, __: done.add(str(line.get("trial_key")), str(line.get("of"))))
     return path, done
-
-
-def answer_key(trial_key: str, of: str) -> str:
-    """Return one key for an answer of a trial."""
-    return trial_key if of == "answer" else f"{trial_key}/{of}"
 
 
 class ScoreJournal:
@@ -264,10 +293,10 @@ def verdict_fields(verdict: AnswerVerdict) -> JsonObject:
     return {name: to_json(getattr(verdict, name)) for name in _NAMES}
 
 
-def apply_rule(folder: RunFolder, plan: Sequence[PlannedTrial], counted: Mapping[str, JsonObject]) -> Path:
+def apply_rule(folder: RunFolder, plan: Sequence[PlannedTrial], counted: Counted) -> Path:
     """Score the answers that the rule has not scored yet, and return the folder of its scores."""
-    path, done = open_scores(folder, RULE, RULE_CONFIG)
-    todo = (one for one in answers_of(plan, counted) if answer_key(one.planned.trial_key, one.of) not in done)
+    path, done = open_scores(folder, RULE, RULE_CONFIG, counted.known)
+    todo = (one for one in answers_of(plan, counted) if (one.planned.trial_key, one.of) not in done)
     store_scores(path, (score_by_rule(one, folder) for one in todo))
     return path
 
@@ -284,13 +313,15 @@ def read_scores(folder: RunFolder, keys: Keys | None = None) -> tuple[Scores, ..
     """
     found: list[Scores] = []
     for path in sorted(folder.scores.glob("*/journal.jsonl")):
-        lines = read_journal(path).lines
-        head = str(lines[-1]["sha256"]) if lines else ""
         by_key = Verdicts(Keys() if keys is None else keys)
-        for line in lines:
-            by_key.put(verdict_of(line))
+        lines = _read_verdicts(path, by_key)
+        head = str(lines[-1]["sha256"]) if lines else ""
         found.append(Scores(path.parent.name, read_json(path.parent / "manifest.json"), by_key, head, len(lines)))
     return tuple(sorted(found, key=lambda scores: (_rank(scores.kind), -scores.labelled, scores.scorer_id)))
+
+
+def _read_verdicts(path: Path, verdicts: Verdicts) -> Sequence[JsonObject]:
+    return read_journal(path, lambda _, line, __: verdicts.put(verdict_of(line))).lines
 
 
 def _rank(kind: str) -> int:

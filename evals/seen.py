@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from evals.attempts import as_object
 from evals.client import number, objects
+from evals.folder import RunFolder
 from evals.journal import JsonObject
 from evals.keys import Keys
+from evals.packed import Codes
 from evals.plan import Plan
 from supervisors.types import Cause, Label
 
@@ -41,91 +42,78 @@ class Problems:
             yield "and more"
 
 
-@dataclass(slots=True)
 class Seen:
-    """What one pass over the journal found.
+    """What one pass over the journal finds.
 
     Args:
-        starts: lines that start or resume the run.
-        done: place of a trial key → lines with which it was done.
-        planned, domains, costs: problems of single lines.
-        records: ids of the proxy's records.
-        record_times: place of a record → trials that name it.
-        texts: hashes of the texts that must be there.
-    """
-
-    starts: list[JsonObject] = field(default_factory=list[JsonObject])
-    done: array[int] = field(default_factory=lambda: array("I"))
-    planned: Problems = field(default_factory=Problems)
-    domains: Problems = field(default_factory=Problems)
-    costs: Problems = field(default_factory=Problems)
-    records: Keys = field(default_factory=Keys)
-    record_times: array[int] = field(default_factory=lambda: array("I"))
-    texts: Keys = field(default_factory=Keys)
-
-
-def look_at(lines: Iterable[JsonObject], plan: Plan, *, texts: bool) -> Seen:
-    """Go through the lines of a journal once.
-
-    Args:
-        lines: all of them.
         plan: of the run.
-        texts: the run keeps texts.
+        folder: where the run keeps texts; None when it keeps hashes only.
+
+    `starts` are the lines that start or resume the run, `done` says by place in the plan with how many lines a trial
+    was done, `answers` whether it has one (1), or one behind the proxy too (2); `records` are ids of the proxy's.
     """
-    places = array("q", [-1]) * len(plan.keys)
-    for place in range(len(plan)):
-        places[plan.key_place(place)] = place
-    seen = Seen(done=array("I", bytes(4 * len(places))))
-    for line in lines:
+
+    def __init__(self, plan: Plan, folder: RunFolder | None) -> None:
+        self._plan = plan
+        self._folder = folder
+        self.first: str | None = None
+        self.starts: list[JsonObject] = []
+        self.done = Codes()
+        self.answers = Codes()
+        self.planned, self.domains, self.costs, self.texts = Problems(), Problems(), Problems(), Problems()
+        self.records = Keys()
+
+    def take(self, number: int, line: JsonObject, _data: bytes) -> None:
+        """Take the next line."""
         kind = line.get("type")
+        if number == 0:
+            self.first = str(kind)
         if kind in ("run_start", "resume"):
-            seen.starts.append(line)
+            self.starts.append(line)
         elif kind == "trial":
-            _hold_against_plan(seen, line, plan, places)
-            _check_domains(seen, line)
-            _collect(seen, line, texts=texts)
-    return seen
+            self._hold_against_plan(line)
+            self._check_domains(line)
+            self._collect(line)
 
+    def _hold_against_plan(self, line: JsonObject) -> None:
+        key = str(line.get("trial_key"))
+        place = self._plan.keys.find(key)
+        if place is None or place >= len(self._plan):
+            self.planned.add(f"line {number_of(line)}: trial {key[:12]} is not planned")
+            return
+        if line.get("rendered_prompt_sha256") != (self._plan.shape(place).prompt_sha256 or None):
+            self.planned.add(f"line {number_of(line)}: another prompt was sent than planned")
+        if line.get("status") in ("ok", "skipped"):
+            self.done[place] = self.done[place] + 1
+        if line.get("status") == "ok":
+            has_answer = line.get("answer") is not None
+            self.answers[place] = has_answer + (has_answer and line.get("behind") is not None)
 
-def _hold_against_plan(seen: Seen, line: JsonObject, plan: Plan, places: array[int]) -> None:
-    key = str(line.get("trial_key"))
-    place = plan.keys.find(key)
-    if place is None or place >= len(places) or places[place] < 0:
-        seen.planned.add(f"line {number_of(line)}: trial {key[:12]} is not planned")
-        return
-    if line.get("rendered_prompt_sha256") != (plan[places[place]].prompt_sha256 or None):
-        seen.planned.add(f"line {number_of(line)}: another prompt was sent than planned")
-    seen.done[place] += line.get("status") in ("ok", "skipped")
+    def _check_domains(self, line: JsonObject) -> None:
+        status, gate, cost = line.get("status"), line.get("gate"), line.get("cost_usd")
+        if not _is_one_of(status, _STATES) or not _is_one_of(gate, _GATES):
+            self.domains.add(f"line {number_of(line)}: status {status!r} or gate {gate!r}")
+        for verdict in objects(line.get("verdicts")):
+            label, cause = verdict.get("label"), verdict.get("cause")
+            known = _is_one_of(label, LABELS) and (cause is None or _is_one_of(cause, _CAUSES))
+            if not known or (label == "unknown") != (cause is not None):
+                self.domains.add(f"line {number_of(line)}: {label!r} with cause {cause!r}")
+        if cost is not None and (number(cost) is None or (number(cost) or 0) < 0):
+            self.costs.add(f"line {number_of(line)}: cost {cost!r}")
 
-
-def _check_domains(seen: Seen, line: JsonObject) -> None:
-    status, gate, cost = line.get("status"), line.get("gate"), line.get("cost_usd")
-    if not _is_one_of(status, _STATES) or not _is_one_of(gate, _GATES):
-        seen.domains.add(f"line {number_of(line)}: status {status!r} or gate {gate!r}")
-    for verdict in objects(line.get("verdicts")):
-        label, cause = verdict.get("label"), verdict.get("cause")
-        known = _is_one_of(label, LABELS) and (cause is None or _is_one_of(cause, _CAUSES))
-        if not known or (label == "unknown") != (cause is not None):
-            seen.domains.add(f"line {number_of(line)}: {label!r} with cause {cause!r}")
-    if cost is not None and (number(cost) is None or (number(cost) or 0) < 0):
-        seen.costs.add(f"line {number_of(line)}: cost {cost!r}")
+    def _collect(self, line: JsonObject) -> None:
+        if line.get("record_id") is not None:
+            self.records.append(str(line["record_id"]))
+        if self._folder is None or line.get("status") != "ok":
+            return
+        for name in ("answer", "reasoning", "behind"):
+            sha256 = as_object(line.get(name)).get("sha256")
+            if sha256 and not self._folder.text_path(str(sha256)).exists():
+                self.texts.add(f"text {str(sha256)[:12]} is missing")
 
 
 def _is_one_of(value: object, allowed: frozenset[str] | frozenset[str | None]) -> bool:
     return (value is None or isinstance(value, str)) and value in allowed
-
-
-def _collect(seen: Seen, line: JsonObject, *, texts: bool) -> None:
-    if line.get("record_id") is not None:
-        place = seen.records.add(str(line["record_id"]))
-        if place == len(seen.record_times):
-            seen.record_times.append(0)
-        seen.record_times[place] += 1
-    if texts and line.get("status") == "ok":
-        for name in ("answer", "reasoning", "behind"):
-            sha256 = as_object(line.get(name)).get("sha256")
-            if sha256:
-                seen.texts.add(str(sha256))
 
 
 def number_of(line: JsonObject) -> str:

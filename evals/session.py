@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from evals.attempts import Caller
 from evals.cache import Cache
-from evals.client import Address, Guard, number, open_local, open_proxy
+from evals.client import Address, Guard, open_local, open_proxy
 from evals.datasets.load import hash_file
 from evals.exposition import keep_metrics, keep_metrics_while
 from evals.fake import FakeModel
@@ -24,9 +24,9 @@ from evals.options import RunOptions
 from evals.plan import FORMAT_VERSION, PlannedTrial, read_plan, to_rows
 from evals.prepare import Prepared
 from evals.recorded import Recorded
-from evals.replay import Counts, Ending, Runner, snapshot, tick, tokens_of
+from evals.replay import Counts, Ending, Runner, Used, snapshot, tick
 from evals.serving import App, serve
-from evals.state import counting_lines, remaining
+from evals.state import Counting, remaining
 from evals.statistics.jsonable import to_json
 from evals.trials import Finished, Sender, unpaid_supervisors
 from evals.writer import Writer
@@ -149,12 +149,14 @@ class Hooks:
         show: gets the state of the run now and then.
         started: gets the runner, to interrupt it.
         every_s: seconds between two calls of `show`.
+        found: gets how many trials are planned and how many are left, when the run was started before.
         send: makes a trial instead of the target and the proxy, to measure the harness alone.
     """
 
     show: Callable[[JsonObject], None] = lambda _: None
     started: Callable[[Runner], None] = lambda _: None
     every_s: float = 10.0
+    found: Callable[[int, int], None] = lambda _, __: None
     send: _Send | None = None
 
 
@@ -180,14 +182,20 @@ async def carry_out(folder: RunFolder, prepared: Prepared, environ: Mapping[str,
         if hash_file(folder.plan) != read_manifest(folder).plan_sha256:
             msg = f"{folder.plan} is not the plan the run was started with; `evals verify` says more"
             raise StoreError(msg)
-        journal = JournalFile(folder.journal)
+        plan = read_plan(folder.plan)
+        counting, used = Counting(plan.keys), Used()
+        journal = JournalFile(folder.journal, takers=(counting.take, used.take))
         try:
+            todo = remaining(plan, counting.counted(journal.lines))
+            if journal.lines:
+                hooks.found(len(plan), len(todo))
             writer = Writer(journal, folder, keep_texts=not prepared.options.hash_only)
             run = _Run(folder, prepared, environ, hooks, writer)
             async with asyncio.TaskGroup() as group:
                 group.create_task(writer.run())
                 try:
-                    return await _carry_out(run, journal, taken)
+                    await writer.put(*opening(folder, journal, taken))
+                    return await _carry_out(run, used, todo)
                 finally:
                     await writer.close()
         except BaseExceptionGroup as failures:
@@ -208,15 +216,8 @@ def _find_expected(failures: BaseExceptionGroup[BaseException]) -> ConfigError |
     return error if isinstance(error, ConfigError | StoreError) else None
 
 
-async def _carry_out(run: _Run, journal: JournalFile, taken: str | None) -> Ending:
-    plan = read_plan(run.folder.plan)
-    todo = remaining(plan, counting_lines(journal.lines, plan.keys))
-    await run.writer.put(*opening(run.folder, journal, taken))
-    counts = Counts(len(todo))
-    for line in journal.lines:
-        if line.get("type") == "trial":
-            counts.cost += number(line.get("cost_usd")) or 0.0
-            counts.tokens += tokens_of(line) or 0
+async def _carry_out(run: _Run, used: Used, todo: Sequence[PlannedTrial]) -> Ending:
+    counts = Counts(len(todo), cost=used.cost, tokens=used.tokens)
     ending: Ending = await _make(run, counts, todo) if todo else "done"
     if ending in ("interrupted", "budget"):
         await run.writer.put(Entry("interrupt" if ending == "interrupted" else "budget_stop", {"done": counts.done}))

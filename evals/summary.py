@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,18 +17,19 @@ from evals.client import number, objects
 from evals.datasets.load import hash_file
 from evals.design import summarise_bells
 from evals.discrimination import describe_curves, describe_flow, describe_grid
-from evals.effort import describe_effort
+from evals.effort import Latencies, Spent
 from evals.folder import RunFolder, write_json
-from evals.journal import JsonObject, read_journal
+from evals.journal import JsonObject
 from evals.ledger import Gate, Ledger, keep_ledger
+from evals.lines import Counted
 from evals.manifest import Manifest, read_manifest
 from evals.metrics import METRICS, Outcome, count_labels, measure, measure_by
 from evals.packed import Bag
-from evals.plan import PlannedTrial, read_plan
+from evals.plan import Plan, PlannedTrial, read_plan
 from evals.robustness import describe_transforms
 from evals.rows import SEEN, Row, Rows, join, policy_verdict, to_entry, to_outcome, truth_of
 from evals.scoring import Scores, read_scores
-from evals.state import Progress, counting_lines
+from evals.state import Progress, read_counted
 from evals.statistics.detection import soft_detection
 from evals.statistics.jsonable import Json, to_json
 from evals.statistics.judge_error import JudgeCalibration
@@ -47,10 +48,11 @@ class Loaded:
     """A run as read from its folder."""
 
     manifest: Manifest
-    plan: Sequence[PlannedTrial]
+    plan: Plan
     lines: Sequence[JsonObject]
-    counted: Mapping[str, JsonObject]
+    counted: Counted
     scores: tuple[Scores, ...]
+    spent: Spent
 
 
 def load_run(folder: RunFolder) -> Loaded:
@@ -59,8 +61,9 @@ def load_run(folder: RunFolder) -> Loaded:
     Raises:
         StoreError: a file is missing or corrupt.
     """
-    manifest, lines, plan = read_manifest(folder), read_journal(folder.journal).lines, read_plan(folder.plan)
-    return Loaded(manifest, plan, lines, counting_lines(lines, plan.keys), read_scores(folder, plan.keys))
+    manifest, plan, spent = read_manifest(folder), read_plan(folder.plan), Spent()
+    contents, counted = read_counted(folder.journal, plan.keys, spent.take)
+    return Loaded(manifest, plan, contents.lines, counted, read_scores(folder, plan.keys), spent)
 
 
 def write_summary(folder: RunFolder) -> JsonObject:
@@ -75,7 +78,8 @@ def summarise(folder: RunFolder, run: Loaded) -> JsonObject:
     by_scorer = {scores.scorer_id: join(run.plan, run.counted, scores) for scores in run.scores}
     first = run.scores[0].scorer_id if run.scores else None
     rows = by_scorer[first] if first else join(run.plan, run.counted, None)
-    alike = count_alike(rows)
+    latencies = Latencies()
+    alike = count_alike(rows, latencies.take)
     states = alike.tally(lambda row: row.status)
     progress = Progress(len(rows), states["ok"], states["error"], states["skipped"], states["missing"])
     checked = {one.scorer_id: read_calibration(folder, one.scorer_id, one.config) for one in run.scores}
@@ -102,7 +106,7 @@ def summarise(folder: RunFolder, run: Loaded) -> JsonObject:
             "policy_versions": to_json(policy_versions(alike)),
             "warnings": to_json(warn_of_run(run.manifest, alike)),
         },
-        "effort": describe_effort(run.lines, rows),
+        "effort": {**run.spent.describe(), "latency": latencies.describe()},
         "proof": {
             "manifest_sha256": hash_file(folder.manifest),
             "plan_sha256": run.manifest.plan_sha256,

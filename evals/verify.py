@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
-from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
 from evals.datasets.load import hash_file
+from evals.effort import Spent
 from evals.folder import RunFolder
-from evals.journal import Contents, JsonObject, find_break, read_journal
-from evals.keys import Keys
+from evals.journal import Chain, Contents, JsonObject, read_journal
 from evals.lines import Counted
 from evals.manifest import Manifest, read_manifest
+from evals.packed import Codes
 from evals.plan import Plan, read_plan
 from evals.records import read_record_ids
-from evals.scoring import answer_key, answers_of, read_scores, scorer_id
-from evals.seen import LABELS, Problems, Seen, look_at, number_of
-from evals.state import counting_lines
+from evals.scoring import Answers, read_scores, scorer_id
+from evals.seen import LABELS, Problems, Seen, number_of
+from evals.state import read_counted
 from evals.summary import Loaded, summarise
 from supervisors.errors import StoreError
 
@@ -56,11 +56,8 @@ class _Facts:
     contents: Contents
     counted: Counted
     seen: Seen
-
-    @property
-    def lines(self) -> Sequence[JsonObject]:
-        """Return the lines of the journal."""
-        return self.contents.lines
+    chain: Chain
+    spent: Spent
 
 
 _Check = Callable[[_Facts], Iterator[str]]
@@ -69,12 +66,12 @@ _Check = Callable[[_Facts], Iterator[str]]
 def verify(folder: RunFolder) -> tuple[Check, ...]:
     """Check everything that can be checked; a file that cannot be read ends the list."""
     try:
-        manifest, plan, contents = read_manifest(folder), read_plan(folder.plan), read_journal(folder.journal)
-        counted = counting_lines(contents.lines, plan.keys)
+        manifest, plan = read_manifest(folder), read_plan(folder.plan)
+        seen, chain, spent = Seen(plan, None if manifest.options.get("hash_only") else folder), Chain(), Spent()
+        contents, counted = read_counted(folder.journal, plan.keys, chain.take, seen.take, spent.take)
     except StoreError as error:
         return (Check("the files can be read", str(error)),)
-    seen = look_at(contents.lines, plan, texts=not manifest.options.get("hash_only"))
-    facts = _Facts(folder, manifest, plan, contents, counted, seen)
+    facts = _Facts(folder, manifest, plan, contents, counted, seen, chain, spent)
     checks: tuple[tuple[str, _Check], ...] = (
         ("manifest and plan are those the run was started with", _started_with),
         ("every item is planned once an arm, target and repeat", _planned_once),
@@ -108,7 +105,7 @@ def _started_with(facts: _Facts) -> Iterator[str]:
         yield f"{len(facts.plan)} trials are planned, the manifest says {facts.manifest.planned}"
     manifest = hash_file(facts.folder.manifest)
     starts = facts.seen.starts
-    if not starts or facts.lines[0].get("type") != "run_start":
+    if facts.seen.first != "run_start":
         yield "the journal does not begin with run_start"
     for line in starts:
         if line.get("manifest_sha256") != manifest:
@@ -116,12 +113,8 @@ def _started_with(facts: _Facts) -> Iterator[str]:
 
 
 def _planned_once(facts: _Facts) -> Iterator[str]:
-    times = array("I", bytes(4 * len(facts.plan.keys)))
-    for place in range(len(facts.plan)):
-        times[facts.plan.key_place(place)] += 1
-    for place, count in enumerate(times):
-        if count > 1:
-            yield f"trial {facts.plan.keys.key(place)[:12]} is planned {count} times"
+    for key, count in facts.plan.keys.doubled():
+        yield f"trial {key[:12]} is planned {count} times"
     shapes: dict[str, frozenset[tuple[str, str, int]]] = {}
     different: dict[frozenset[tuple[str, str, int]], frozenset[tuple[str, str, int]]] = {}
     for item, trials in groupby(facts.plan, key=lambda trial: trial.item_id):
@@ -135,17 +128,17 @@ def _planned_once(facts: _Facts) -> Iterator[str]:
 
 
 def _chain(facts: _Facts) -> Iterator[str]:
-    problem = find_break(facts.lines)
-    if problem is not None:
-        yield problem
+    if facts.chain.problem is not None:
+        yield facts.chain.problem
     torn = facts.contents.torn_bytes
     if torn:
         yield f"the last line is incomplete ({torn} bytes); `evals resume` cuts it off"
 
 
 def _covered(facts: _Facts) -> Iterator[str]:
-    for place, trial in enumerate(facts.plan):
-        if facts.counted.at(facts.plan.key_place(place)) is None:
+    for place in range(len(facts.plan)):
+        if not facts.counted.has(place):
+            trial = facts.plan[place]
             yield f"{trial.item_id} ({trial.arm}, {trial.target}, repeat {trial.repeat}) has no line"
     yield from facts.seen.planned.told()
     for place, count in enumerate(facts.seen.done):
@@ -154,75 +147,82 @@ def _covered(facts: _Facts) -> Iterator[str]:
 
 
 def _records(facts: _Facts) -> Iterator[str]:
-    used, times = facts.seen.records, facts.seen.record_times
-    yield from [f"record {used.key(p)} belongs to {count} trials" for p, count in enumerate(times) if count > 1]
+    used = facts.seen.records
+    yield from [f"record {record} belongs to {count} trials" for record, count in used.doubled()]
     journals = sorted(facts.folder.path.glob("proxy-*.sqlite3"))
     if not journals:
         return  # the proxy was not ours; its journal is elsewhere
-    stored = array("I", bytes(4 * len(used)))
+    stored = Codes()
     for path in journals:
         for record, count in read_record_ids(path):
             place = used.find(record)
             if place is not None:
-                stored[place] += count
-    for place, count in enumerate(stored):
-        if count != 1:
-            yield f"record {used.key(place)} stands {count} times in the proxy's journal"
+                stored[place] = stored[place] + count
+    for place in range(len(used)):
+        if stored[place] != 1:
+            yield f"record {used.key(place)} stands {stored[place]} times in the proxy's journal"
 
 
 def _texts(facts: _Facts) -> Iterator[str]:
-    kept = Keys()
-    for path in sorted((facts.folder.path / "text").glob("*/*.json")):
-        kept.add(path.stem)
-        if facts.folder.read_text(path.stem) is None:
-            yield f"text {path.stem[:12]} is not the text of its hash"
-    if facts.manifest.options.get("hash_only"):
-        if len(kept):
-            yield f"{len(kept)} texts are stored although the run keeps only hashes"
-        return
-    for sha256 in facts.seen.texts:
-        if sha256 not in kept:
-            yield f"text {sha256[:12]} is missing"
+    count = 0
+    for folder in sorted((facts.folder.path / "text").glob("*")):
+        for path in sorted(folder.glob("*.json")):
+            count += 1
+            if facts.folder.read_text(path.stem) is None:
+                yield f"text {path.stem[:12]} is not the text of its hash"
+    if facts.manifest.options.get("hash_only") and count:
+        yield f"{count} texts are stored although the run keeps only hashes"
+    yield from facts.seen.texts.told()
 
 
 def _scores(facts: _Facts) -> Iterator[str]:
-    expected = Keys()
-    for one in answers_of(facts.plan, facts.counted):
-        expected.add(answer_key(one.planned.trial_key, one.of))
     for path in sorted(facts.folder.scores.glob("*")):
-        yield from _scorer(path, expected)
+        yield from _scorer(path, facts)
 
 
-def _scorer(path: Path, expected: Keys) -> Iterator[str]:
+def _scorer(path: Path, facts: _Facts) -> Iterator[str]:
     config: JsonObject = json.loads((path / "manifest.json").read_text("utf-8"))
     name = path.name.rpartition("-")[0]
     if scorer_id(name, config) != path.name:
         yield f"scores/{path.name}: the manifest is not the one of this scorer"
-    lines = read_journal(path / "journal.jsonl").lines
-    problem = find_break(lines)
-    if problem is not None:
-        yield f"scores/{path.name}: {problem}"
-    for problem in _scored(lines, expected):
+    chain, scored = Chain(), _Scored(facts)
+    read_journal(path / "journal.jsonl", chain.take, scored.take)
+    if chain.problem is not None:
+        yield f"scores/{path.name}: {chain.problem}"
+    for problem in scored.told():
         yield f"scores/{path.name}{problem}"
 
 
-def _scored(lines: Sequence[JsonObject], expected: Keys) -> Iterator[str]:
-    times = array("I", bytes(4 * len(expected)))
-    for line in lines:
-        key = str(line.get("trial_key"))
-        place = expected.find(answer_key(key, str(line.get("of"))))
-        if place is None:
-            yield f": trial {key[:12]} is scored, expected 0 times"
-        else:
-            times[place] += 1
+_LEAST = {"answer": 1, "behind": 2}
+
+
+class _Scored:
+    """The lines of a scorer held against the answers of the run."""
+
+    def __init__(self, facts: _Facts) -> None:
+        self._answers = facts.seen.answers
+        self._scored = Answers(facts.plan.keys)
+        self._found = Problems()
+
+    def take(self, _number: int, line: JsonObject, _data: bytes) -> None:
+        """Take the next line."""
+        self._scored.add(str(line.get("trial_key")), str(line.get("of")))
         if line.get("label") not in LABELS or (line.get("label") == "unknown") != (line.get("cause") is not None):
-            yield f" line {number_of(line)}: label {line.get('label')!r}, cause {line.get('cause')!r}"
-    for place, count in enumerate(times):
-        if count > 1:
-            yield f": trial {expected.key(place)[:12]} is scored {count} times, expected 1"
-    missing = sum(count == 0 for count in times)
-    if missing:
-        yield f": {missing} answers are not scored; `evals score` goes on"
+            said = f"label {line.get('label')!r}, cause {line.get('cause')!r}"
+            self._found.add(f" line {number_of(line)}: {said}")
+
+    def told(self) -> Iterator[str]:
+        """Yield what is wrong."""
+        yield from self._found.told()
+        met = 0
+        for place, key, of, count in self._scored.counts():
+            expected = int(of in _LEAST and self._answers[place] >= _LEAST[of])
+            if count > 1 or not expected:
+                yield f": trial {key[:12]} is scored {count} times, expected {expected}"
+            met += expected
+        missing = sum(self._answers) - met
+        if missing:
+            yield f": {missing} answers are not scored; `evals score` goes on"
 
 
 def _summary(facts: _Facts) -> Iterator[str]:
@@ -230,7 +230,7 @@ def _summary(facts: _Facts) -> Iterator[str]:
         yield "there is no summary.json; `evals report` makes it"
         return
     scores = read_scores(facts.folder, facts.plan.keys)
-    run = Loaded(facts.manifest, facts.plan, facts.lines, facts.counted, scores)
+    run = Loaded(facts.manifest, facts.plan, facts.contents.lines, facts.counted, scores, facts.spent)
     made = json.dumps(summarise(facts.folder, run), ensure_ascii=True, sort_keys=True, indent=1) + "\n"
     if facts.folder.summary.read_bytes() != made.encode("ascii"):
         yield "summary.json differs from the summary made again from the folder"

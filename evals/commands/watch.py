@@ -13,7 +13,7 @@ from evals.exits import Exit
 from evals.folder import RunFolder, read_json
 from evals.journal import JsonObject, read_journal
 from evals.plan import read_plan
-from evals.state import counting_lines, progress_of
+from evals.state import Counting, progress_of
 from evals.statistics.jsonable import to_json
 from supervisors.errors import ConfigError, StoreError
 
@@ -48,8 +48,10 @@ def run(args: argparse.Namespace, out: Output) -> int:
 
 def _show(folder: RunFolder, out: Output) -> bool:
     """Show the run and say whether it has ended; lines written by a killed run count too."""
-    lines = read_journal(folder.journal).lines if folder.journal.exists() else ()
-    progress = progress_of(read_plan(folder.plan), counting_lines(lines))
+    plan = read_plan(folder.plan)
+    counting = Counting(plan.keys)
+    lines = read_journal(folder.journal, counting.take).lines if folder.journal.exists() else ()
+    progress = progress_of(plan, counting.counted(lines))
     state = _state(folder.progress)
     last = str(lines[-1].get("type")) if lines else "not started"
     done = f"{progress.ok + progress.skipped}/{progress.planned} done"

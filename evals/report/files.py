@@ -6,7 +6,7 @@ from pathlib import Path
 
 from evals.attempts import as_object
 from evals.cases import nessie_notes, nessie_rows
-from evals.folder import RunFolder, make_folder, write_file, write_lines
+from evals.folder import RunFolder, copy_lines, make_folder, write_file, write_lines
 from evals.journal import JsonObject
 from evals.manifest import read_manifest
 from evals.report.against import read_against
@@ -17,8 +17,7 @@ from evals.report.html import About, to_page
 from evals.report.panel import panel_lines
 from evals.report.suites import suite_pages, traces_table
 from evals.report.table import layout, results_table, warning_lines
-from evals.rows import Row, failing_items, join, policy_verdict
-from evals.statistics.jsonable import to_json
+from evals.rows import Row, is_failing, join, policy_verdict
 from evals.summary import load_run
 
 
@@ -66,12 +65,15 @@ def _write_verdicts(folder: RunFolder, target: Path) -> None:
     """Write one line a trial: ids, labels and causes, no text; and the failures apart."""
     run = load_run(folder)
     rows = join(run.plan, run.counted, run.scores[0] if run.scores else None)
-    failing = set(failing_items(rows))
-    write_lines(target / "verdicts.jsonl", map(_to_line, rows))
-    write_lines(target / "failures.jsonl", (_to_line(row) for row in rows if row.planned.item_id in failing))
+    failing: set[str] = set()
+    written = target / "verdicts.jsonl"
+    write_lines(written, (_to_line(row, failing) for row in rows))
+    copy_lines(written, target / "failures.jsonl", lambda line: line.get("item_id") in failing)
 
 
-def _to_line(row: Row) -> JsonObject:
+def _to_line(row: Row, failing: set[str]) -> JsonObject:
+    if is_failing(row):
+        failing.add(row.planned.item_id)
     label, cause = policy_verdict(row)
     return {
         "trial_key": row.planned.trial_key,
@@ -88,6 +90,6 @@ def _to_line(row: Row) -> JsonObject:
         "gate": row.fields.get("gate"),
         "answer": row.answer.label.value if row.answer else None,
         "behaviour": row.answer.behaviour if row.answer else None,
-        "verdicts": to_json(row.fields.get("verdicts")),
+        "verdicts": row.fields.get("verdicts"),
         "contamination": row.planned.contamination,
     }

@@ -1,14 +1,24 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from bench.scale import PHASES, main, measure, sizes
+from bench.scale import PHASES, answer, main, measure, prepare, sizes
+from evals.journal import Entry, JournalFile
+from evals.plan import read_plan
+from evals.session import create, opening
+from tests.memory import memory_of
 
 _TRIALS = int(os.environ.get("EVALS_SCALE_TRIALS", "600"))  # noqa: TID251 - opt-in size; see docs/evals.md
+
+_BYTES_A_TRIAL = 120
+"""About 30 in a long run; in a short one, what does not grow with the trials has not reached its size yet."""
 
 
 def test_every_phase_runs_and_the_run_it_leaves_verifies(tmp_path: Path) -> None:
@@ -19,6 +29,32 @@ def test_every_phase_runs_and_the_run_it_leaves_verifies(tmp_path: Path) -> None
     progress = summary["results"]["progress"]
     assert (progress["planned"], progress["missing"]) == (_TRIALS, 0)
     assert "journal.jsonl" in sizes(tmp_path)
+
+
+@pytest.mark.slow
+def test_memory_hardly_grows_with_the_trials(tmp_path: Path) -> None:
+    """Hold the peaks of a run against those of one with four times the trials, of four times the items."""
+    few, many = 2_000, 8_000
+    peaks: dict[str, list[int]] = {phase: [] for phase in ("resume to the end", "score", "summary and report")}
+    for trials in (few, many):
+        folder = tmp_path / str(trials)
+        folder.mkdir()
+        _write_run(trials, folder)
+        for phase, found in peaks.items():
+            found.append(memory_of(partial(PHASES[phase], trials, folder)))
+    grown = {phase: round((most - least) / (many - few)) for phase, (least, most) in peaks.items()}
+    assert max(grown.values()) <= _BYTES_A_TRIAL, grown
+
+
+def _write_run(trials: int, folder: Path) -> None:
+    """Write a run with all its trials without making them one after the other."""
+    made = create(prepare(trials, folder), folder / "run", ["tests"])
+    journal = JournalFile(made.journal)
+    journal.append(opening(made, journal, None))
+    entries = (Entry("trial", asyncio.run(answer(trial)).fields) for trial in read_plan(made.plan))
+    while journal.append(islice(entries, 1000)):
+        pass
+    journal.close()
 
 
 def test_one_phase_prints_what_it_took(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

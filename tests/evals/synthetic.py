@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from evals.comparison.measures import Case
 from evals.comparison.sides import Key, Side
+from evals.effort import Spent
 from evals.journal import JsonObject
 from evals.manifest import Manifest
 from evals.metrics import Outcome, Truth
-from evals.plan import PlannedTrial
+from evals.plan import Plan, PlannedTrial
 from evals.rows import Row
+from evals.state import counting_lines
 from evals.summary import Loaded
 from supervisors.types import Cause, Label
 
@@ -54,7 +56,7 @@ def side(name: str, harmful: str = "", benign: str = "", *, category: str = "umb
         outcome = Outcome(trial.item_id, trial.cluster_id, truth, label, cause)
         key = Key(trial.dataset, trial.item_id, trial.transform, trial.repeat)
         cases[key] = Case(Row(trial, line, None, None), outcome, None)
-    return Side(name, Loaded(manifest(), (), (), {}, ()), None, (), cases)
+    return Side(name, Loaded(manifest(), Plan(), (), counting_lines(()), (), Spent()), None, (), cases)
 
 
 def manifest() -> Manifest:

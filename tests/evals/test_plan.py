@@ -69,11 +69,20 @@ def test_a_plan_gives_back_the_trials_it_was_made_of(items: tuple[Item, ...]) ->
     assert list(plan) == trials
     assert [plan[-1], *plan[2:5]] == [trials[-1], *trials[2:5]]
     assert list(plan.part([4, 0])) == [trials[4], trials[0]]
-    assert [plan.keys.key(plan.key_place(place)) for place in range(len(plan))] == [one.trial_key for one in trials]
+    assert [plan.keys.key(place) for place in range(len(plan))] == [one.trial_key for one in trials]
 
 
 def test_a_key_that_is_planned_twice_stays_twice_in_the_plan(items: tuple[Item, ...]) -> None:  # H-173
     first, second = list(build_plan(items[:2], _design()))
     plan = Plan([first, replace(second, trial_key=first.trial_key), first])
-    assert (len(plan), len(plan.keys)) == (3, 1)
+    assert (len(plan), list(plan.keys.doubled())) == (3, [(first.trial_key, 3)])
     assert plan[1].item_id == second.item_id
+
+
+def test_repeats_in_any_order_come_back(items: tuple[Item, ...]) -> None:
+    one, two = build_plan(items[:1], _design(repeats=6)), build_plan(items[1:2], _design(repeats=6))
+    trials = [*one[3:5], *one[:3], two[0], *one[:2], *two[4:6], two[0]]
+    assert list(Plan(trials)) == trials
+    assert [Plan(trials)[place] for place in range(-1, -len(trials) - 1, -1)] == trials[::-1]
+    with pytest.raises(IndexError):
+        _ = Plan(trials)[len(trials)]
