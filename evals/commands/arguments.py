@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from evals.commands.output import Output
+from evals.datasets.load import DATA_DIR
 from evals.folder import RunFolder
 from evals.options import RunOptions
 from evals.plan import Arm, Ledger
@@ -110,7 +111,21 @@ def runs_dir(args: argparse.Namespace, out: Output) -> Path:
 def data_dir(args: argparse.Namespace, out: Output) -> Path:
     """Return the folder of data sets."""
     given: Path | None = args.data_dir
-    return given or Path(out.environ.get("GUARDRAIL_DATA") or "data")
+    return given or Path(out.environ.get("GUARDRAIL_DATA") or DATA_DIR)
+
+
+def check_limits(max_p95: float | None, max_cost: float | None) -> None:
+    """Refuse limits that nothing can keep.
+
+    Raises:
+        ConfigError: one is no number, or below 0, or the time is 0.
+    """
+    if max_p95 is not None and not max_p95 > 0:
+        msg = f"--max-p95 {max_p95:g}: expected seconds above 0, such as 0.2"
+        raise ConfigError(msg)
+    if max_cost is not None and not max_cost >= 0:
+        msg = f"--max-cost {max_cost:g}: expected US dollars, 0 or more"
+        raise ConfigError(msg)
 
 
 def find_run(args: argparse.Namespace, out: Output, name: str) -> RunFolder:

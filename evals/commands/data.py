@@ -129,7 +129,7 @@ def _facts(card: Card, folder: Path, *, accept_drift: bool) -> dict[str, Json]:
         "labels": card.label.meaning,
         "criterion": card.criterion,
         "notes": card.notes,
-        "how": how_to_obtain(card),
+        "how": how_to_obtain(card, folder),
     }
     if known["state"] != "present" and not accept_drift:
         return known

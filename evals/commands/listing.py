@@ -16,7 +16,7 @@ from evals.manifest import read_manifest
 from evals.published.shipped import shipped
 from evals.report.table import layout
 from evals.scoring import KINDS, RULE_CONFIG
-from evals.state import counting_lines, progress_of
+from evals.state import progress_of
 from evals.statistics.jsonable import Json
 from evals.summary import load_run
 from evals.transforms import TRANSFORMS
@@ -60,7 +60,7 @@ def _datasets(args: argparse.Namespace, out: Output) -> _Table:
             rows.append((listed.id, "broken", "", listed.error or "", ""))
         else:
             found = state(card, folder)
-            advice = how_to_obtain(card) if found in ("missing", "gated") else ""
+            advice = how_to_obtain(card, folder) if found in ("missing", "gated") else ""
             rows.append((listed.id, found, card.licence_class, card.title, advice))
     return ("id", "state", "licence", "title", "how to get it"), rows
 
@@ -90,7 +90,7 @@ def _run_row(path: Path) -> Sequence[str]:
         run = load_run(folder)
     except StoreError as error:
         return (path.name, "", f"broken: {error}", "", "", "", "")
-    progress = progress_of(run.plan, counting_lines(run.lines))
+    progress = progress_of(run.plan, run.counted)
     done = f"{progress.ok + progress.skipped}/{progress.planned}"
     word = "complete" if progress.complete else "incomplete"
     labels = manifest.labels

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from evals.commands.arguments import add_common, find_run
+from evals.commands.arguments import add_common, check_limits, find_run
 from evals.commands.output import Output, Subparsers
 from evals.exits import Exit
 from evals.folder import make_folder, write_file, write_json
@@ -245,6 +245,7 @@ def run_combine(args: argparse.Namespace, out: Output) -> int:
     if missing:
         msg = f"no supervisor {', '.join(missing)} in this run; it has {', '.join(known)}"
         raise ConfigError(msg)
+    check_limits(args.max_p95, args.max_cost)
     found = combine_all(judged, names, Limits(args.max_fpr, args.max_p95, args.max_cost), args.size)
     out.result(to_json(found), combination_lines(found, max(0, args.show)))
     return Exit.DONE

@@ -282,8 +282,19 @@ async def _carry_out(folder: RunFolder, prepared: Prepared, out: Output) -> Endi
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, runner.interrupt)
 
-    hooks = Hooks(lambda state: _show(state, out), started, 0.5 if sys.stderr.isatty() else 10.0)
+    every_s = 0.5 if sys.stderr.isatty() else 10.0
+    hooks = Hooks(lambda s: _show(s, out), started, every_s, lambda whole, left: out.note(found_line(whole, left)))
     return await carry_out(folder, prepared, out.environ, hooks)
+
+
+def found_line(planned: int, left: int) -> str:
+    """Say of a run that was started before what is done again and what is not."""
+    if left:
+        return f"this run was started before: {planned - left} of {planned} trials are done, {left} are left"
+    return (
+        f"this run is finished: all {planned} trials are done and none is made again; its summary and report are made "
+        "anew (another --run-name, or --force-new, starts a new run)"
+    )
 
 
 def _show(state: JsonObject, out: Output) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from evals.commands.arguments import add_common, find_run
+from evals.commands.arguments import add_common, check_limits, find_run
 from evals.commands.output import Output, Subparsers
 from evals.exits import Exit
 from evals.folder import make_folder, write_file, write_json
@@ -50,6 +50,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
     if not 0 < args.max_fpr < 1:
         msg = f"--max-fpr {args.max_fpr:g}: expected a rate between 0 and 1"
         raise ConfigError(msg)
+    check_limits(args.max_p95, args.max_cost)
     budget = Budget(args.max_fpr, args.max_p95, args.max_cost)
     folder = find_run(args, out, args.name)
     if args.test is None:

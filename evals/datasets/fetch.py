@@ -61,7 +61,7 @@ async def fetch(card: Card, data_dir: Path, client: httpx.AsyncClient, options: 
         msg = f"{card.id}: licence {card.licence!r} must be accepted: --accept-licence {card.id}"
         raise DatasetError(msg)
     if not is_fetchable(card):
-        msg = f"{card.id}: no address is pinned; {how_to_obtain(card)}"
+        msg = f"{card.id}: no address is pinned; {how_to_obtain(card, data_dir)}"
         raise DatasetError(msg)
     return tuple([await _fetch_file(card, pin, data_dir, client, options) for pin in card.files])
 

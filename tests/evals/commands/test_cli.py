@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from evals.cli import build_parser, main
+from evals.commands.replay import found_line
+from evals.datasets import load
 from tests.timing import PATIENCE_S
 
 SMOKE = ["replay", "smoke", "--target", "fake", "--yes", "--quiet"]
@@ -221,3 +223,54 @@ def test_every_verb_has_help_with_an_example(capsys: pytest.CaptureFixture[str])
         with pytest.raises(SystemExit):
             build_parser().parse_args([verb, "--help"])
         assert "example: evals" in capsys.readouterr().out
+
+
+def test_a_run_offered_again_is_said_to_be_finished_or_how_far_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loud = [word for word in SMOKE if word != "--quiet"]
+    assert _run(tmp_path, *loud, "--run-name", "a") == 0
+    assert "this run" not in capsys.readouterr().err
+    for words in ([*loud, "--run-name", "a"], ["resume", "a"]):
+        assert _run(tmp_path, *words) == 0
+        assert "this run is finished: all 10 trials are done and none is made again" in capsys.readouterr().err
+    assert found_line(10, 3).endswith("7 of 10 trials are done, 3 are left")
+
+
+def test_trials_of_several_models_are_compared_model_by_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replies = tmp_path / "replies.jsonl"
+    rows = [
+        {"model": model, "prompt": item.prompt, "response": "I cannot help with that."}
+        for model in ("one", "two")
+        for item in load("smoke", tmp_path)
+    ]
+    replies.write_text("".join([json.dumps(row) + "\n" for row in rows]))
+    for name in ("a", "b"):
+        words = ["replay", "smoke", "--target", f"recorded:{replies}", "--run-name", name, "--yes", "--quiet"]
+        assert _run(tmp_path, *words) == 0
+    assert _run(tmp_path, "compare", "a", "b") == 2
+    assert "was tried with several models; tell them apart with --by-target" in capsys.readouterr().err
+    assert _run(tmp_path, "compare", "a", "b", "--by-target", "--metric", "detection_rate", "--json") == 0
+    compared: Any = json.loads(capsys.readouterr().out)["compared"][0]
+    assert (compared["matched"], compared["changes"]) == (20, [])
+
+
+_SETS = "advbench-pair50 simplesafetytests jailbreakbench jailbreakbench-copy strongreject-small malicious-instruct"
+_MORE = "notinject-1 notinject-2 notinject-3 tdc2023 harmbench-val pyrit-refusal-mini benign-mt-bench"
+
+
+def test_near_texts_of_many_sets_are_looked_for_when_asked(
+    data_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:  # DS-14
+    found: dict[bool, Any] = {}
+    for near in (False, True):
+        words = ["data", "overlap", *_SETS.split(), *_MORE.split(), "--data-dir", str(data_dir), "--json"]
+        assert main([*words, *(["--near"] if near else [])]) == 0
+        found[near] = json.loads(capsys.readouterr().out)
+    assert {near: (one["sets"], one["near"]) for near, one in found.items()} == {False: (13, False), True: (13, True)}
+    assert all(pair["near"] is None for pair in found[False]["pairs"])
+    assert all(pair["near"] is not None for pair in found[True]["pairs"])
+    exact = {(pair["left"], pair["right"]): pair["norm"] for pair in found[True]["pairs"] if pair["norm"]}
+    assert exact == {(pair["left"], pair["right"]): pair["norm"] for pair in found[False]["pairs"]}

@@ -88,6 +88,25 @@ def test_a_tuned_policy_decides_as_its_evidence_says(
     assert sum(flags) / len(flags) == printed["apparent"]["detection"]
 
 
+def test_a_limit_of_time_that_nothing_keeps_leaves_no_choice(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["tune", "scores", "--max-fpr", "0.4", "--folds", "2", "--out", str(tmp_path / "tuned")]
+    assert run(runs, *words, "--max-p95", "1e-9", "--json") == 10
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["chosen"] is None
+    assert "nothing keeps the budget" in shown.err
+    assert not (tmp_path / "tuned").exists()
+    assert run(runs, *words, "--max-p95", "60", "--json") in (0, 10, 11)
+    assert json.loads(capsys.readouterr().out)["apparent"]["p95_s"] <= 60
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "nan"])
+def test_a_limit_of_time_is_a_positive_number(runs: Path, limit: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(runs, "tune", "scores", "--max-fpr", "0.4", f"--max-p95={limit}") == 2
+    assert f"--max-p95 {limit}: expected" in capsys.readouterr().err
+
+
 def test_combinations_and_transfers_are_printed(
     runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:  # H-160, H-161

@@ -114,6 +114,8 @@ def test_an_absent_file_says_how_to_get_it(tmp_path: Path) -> None:
     assert "accept the terms at https://example.org/terms" in how_to_obtain(toy(gated="https://example.org/terms"))
     assert how_to_obtain(load_card("advbench")) == "evals data fetch advbench"
     assert how_to_obtain(load_card("bells")) == "evals data fetch bells --accept-licence bells"
+    said = how_to_obtain(load_card("advbench"), Path("my data"))
+    assert said == "evals data fetch advbench --data-dir 'my data'"
     assert how_to_obtain(load_card("biotier")) == "no public data exist"
 
 
