@@ -23,6 +23,7 @@ from proxy.declared import (
     LocalUpstreamConfig,
     ModelConfig,
     ModerationsConfig,
+    TracingConfig,
     UnguardedRoute,
     UpstreamConfig,
 )
@@ -122,6 +123,7 @@ class Config(BaseModel):
     places: dict[str, Annotated[int, Field(ge=1)]] = {}
     policies: dict[str, Policy] = {}
     journal: JournalConfig = JournalConfig()
+    tracing: TracingConfig = TracingConfig()
     limits: LimitsConfig = LimitsConfig()
     moderations: ModerationsConfig = ModerationsConfig()
     bypass: BypassConfig | None = None

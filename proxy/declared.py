@@ -35,6 +35,7 @@ class UpstreamConfig(BaseModel):
     headers: dict[str, str] = {}
     allow_link_local: bool = False
     stream_usage: bool = False
+    propagate_trace: bool = False
     bypass: bool = False
     max_concurrency: int | None = Field(default=None, ge=1)
     breaker_failures: int = Field(default=5, ge=0)
@@ -128,6 +129,17 @@ class UnguardedRoute(BaseModel):
             _PART.match(part) is not None if name.startswith("{") else name == part
             for name, part in zip(wanted, given, strict=True)
         )
+
+
+class TracingConfig(BaseModel):
+    """OpenTelemetry: off unless `export` says otherwise."""
+
+    model_config = _STRICT
+
+    export: Literal["off", "otlp"] = "off"
+    endpoint: str | None = Field(default=None, pattern="^https?://[^@?#]+$")
+    headers: dict[str, Secret] = {}
+    sample: float = Field(default=1.0, ge=0, le=1)
 
 
 ContentMode = Literal["off", "hashed", "full"]

@@ -17,6 +17,7 @@ from proxy.reload import Source, Watched, refuse_fixed
 from proxy.runtime import Runtime, declared_labels, open_runtime
 from proxy.store.journal import StoredJournal
 from proxy.store.rules import Archive
+from proxy.tracing import Tracer, open_tracer
 from proxy.wire.errors import RequestError
 from proxy.workers.peers import Peers
 from supervisors.errors import GuardrailError
@@ -52,6 +53,7 @@ class Gateway:
         self._running: list[Runtime] = []
         self._runtime: Runtime | None = None
         self._journal: StoredJournal | None = None
+        self._tracer: Tracer | None = None
         self.hmac_key = token_bytes(32)
         self.peers: Peers | None = None
 
@@ -114,6 +116,7 @@ class Gateway:
         record_interrupted(journal, self.metrics)
         failure: GuardrailError | None = None
         try:
+            self._tracer = open_tracer(self.config.tracing, journal.boot)
             async with asyncio.TaskGroup() as group:
                 try:
                     self._runtime = await self._open(group, self.config)
@@ -132,6 +135,8 @@ class Gateway:
         finally:
             self._runtime = None
             await journal.aclose()
+            if self._tracer is not None:
+                await self._tracer.aclose()
             if self.peers is not None:
                 await self.peers.save()
         if failure is not None:
@@ -146,7 +151,7 @@ class Gateway:
 
     async def _host(self, config: Config, opened: asyncio.Future[Runtime]) -> None:
         try:
-            async with open_runtime(config, self.journal, self.metrics, self.hmac_key) as runtime:
+            async with open_runtime(config, self.journal, self.metrics, self.hmac_key, self._tracer) as runtime:
                 await self._keep(runtime, opened)
         except GuardrailError as error:
             if opened.cancelled():  # the process ended while a changed config was being opened

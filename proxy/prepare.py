@@ -19,6 +19,7 @@ from proxy.inline import tighten_plan
 from proxy.keys import Caller
 from proxy.plan import Plan, Planner, Request
 from proxy.record import BYPASS_TASK
+from proxy.traceparent import Propagation
 from proxy.wire.adapter import INPUT_ONLY, Adapter
 from proxy.wire.body import refuse_forbidden, take_bool, take_guardrails
 from proxy.wire.errors import RequestError, invalid, unsupported
@@ -94,6 +95,7 @@ class Catalogue:
         moderation: how the `moderation` field is treated.
         ask_usage: upstreams that are asked for the usage of every stream (W-04).
         bypass: which calls of other proxies' judges pass unjudged (G-42).
+        propagation: upstreams that are told the trace (O-22).
     """
 
     models: Mapping[str, ModelConfig]
@@ -104,6 +106,7 @@ class Catalogue:
     moderation: FieldSettings = field(default_factory=FieldSettings)
     ask_usage: frozenset[str] = frozenset()
     bypass: Bypass = field(default_factory=Bypass)
+    propagation: Propagation = field(default_factory=Propagation)
 
 
 def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue, size_bytes: int = 0) -> Call:
@@ -149,7 +152,7 @@ def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue, size_b
         task=read_task(arrival.headers, catalogue.tasks),
         started=arrival.started,
         clock=arrival.clock,
-        headers=tuple(arrival.headers.items()),
+        headers=catalogue.propagation.pass_on(tuple(arrival.headers.items()), arrival.id, served.upstream),
         size_bytes=size_bytes,
         stages=("input",) if input_only else BOTH_STAGES,
         moderation=moderation,

@@ -117,8 +117,9 @@ class Watched:
 _FIXED = (
     ("server", ("host", "port")),
     ("journal", ("path", "postgres", "on_record_failure", "max_backlog", "retention_days")),
+    ("tracing", ("export", "endpoint", "headers", "sample")),
 )
-"""Settings of what is opened once a process: the listener and the journal."""
+"""Settings of what is opened once a process: the listener, the journal, the exporter."""
 
 
 def refuse_fixed(old: Config, new: Config) -> None:

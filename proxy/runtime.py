@@ -32,6 +32,7 @@ from proxy.sinks import JournalSinks
 from proxy.store.protocol import Journal
 from proxy.store.reach import Attached, KnownKey, Reach
 from proxy.store.rules import Archive, Labels
+from proxy.tracing import Tracer, Traces, propagation_of, providers_of
 from proxy.translating import ChatBacked
 from proxy.upstream import Upstream
 from proxy.upstream_settings import UpstreamSettings
@@ -159,7 +160,11 @@ def tells_usage(settings: UpstreamConfig | LocalUpstreamConfig) -> bool:
 
 @asynccontextmanager
 async def open_runtime(
-    config: Config, journal: Journal, metrics: Metrics, hmac_key: bytes | None = None
+    config: Config,
+    journal: Journal,
+    metrics: Metrics,
+    hmac_key: bytes | None = None,
+    tracer: Tracer | None = None,
 ) -> AsyncGenerator[Runtime]:
     """Build clients, warm supervisors, archive the config, and close everything at the end.
 
@@ -168,6 +173,7 @@ async def open_runtime(
         journal: takes the records.
         metrics: shown the names of this config.
         hmac_key: of the digests, where the config names none.
+        tracer: exports the exchanges, None without tracing.
 
     Raises:
         ConfigError: settings that cannot work together, or something a supervisor needs is missing.
@@ -192,6 +198,8 @@ async def open_runtime(
         required = config.journal.on_record_failure == "block"
         sinks = JournalSinks(journal, keeper, opener, required=required, notes=config.journal.stream_notes)
         labels = declared_labels(config)
+        if tracer is not None:
+            sinks.traces = Traces(tracer, labels, providers_of(config))
         await journal.archive_config(version, _archive(config, labels).to_text())
         metrics.declare(version, labels)
         line_settings = Settings(config.expose, config.limits.request_timeout_s, opener)
@@ -201,7 +209,15 @@ async def open_runtime(
         field = FieldSettings(config.moderation_field, config.moderation_aliases())
         asked = frozenset([name for name, upstream in config.upstreams.items() if tells_usage(upstream)])
         catalogue = Catalogue(
-            config.served_models(), planner, config.limits, config.tasks, version, field, asked, open_bypass(config)
+            config.served_models(),
+            planner,
+            config.limits,
+            config.tasks,
+            version,
+            field,
+            asked,
+            open_bypass(config),
+            propagation_of(config),
         )
         pipeline = Pipeline(line_settings, sinks)
         keyring = Keyring(config.keys)
@@ -289,6 +305,7 @@ async def _address(
             max_reply_bytes=max_reply,
             proxy=settings.proxy.value if settings.proxy else None,
             allow_link_local=settings.allow_link_local,
+            propagate_trace=settings.propagate_trace,
         )
     except ConfigError as error:
         message = str(error).removeprefix(f"{error.path}: ")

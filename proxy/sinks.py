@@ -20,6 +20,7 @@ from proxy.plan import StagePlan
 from proxy.record import SHADOW_DROPPED, Begun, Record
 from proxy.stages import StageResult, merge_results, never, run_stage
 from proxy.store.protocol import Journal
+from proxy.tracing import Traces
 from supervisors.errors import StoreError
 from supervisors.types import Assessment, Cause, Context, Exchange, unknown
 
@@ -62,6 +63,8 @@ class JournalSinks:
         self._keeper = keeper
         self._open_contexts = open_contexts
         self._queue: asyncio.Queue[_Job] = asyncio.Queue(max_shadow)
+        self.traces: Traces | None = None
+        """Takes every record once the journal has; None without tracing."""
 
     def ready(self) -> bool:
         """Say whether a record would be accepted now."""
@@ -124,10 +127,14 @@ class JournalSinks:
             StoreError: the journal does not take it; nobody was answered.
         """
         self._journal.accept(record)
+        if self.traces is not None:
+            self.traces.add(record)
 
     def keep(self, record: Record) -> None:
         """Record what has been answered unjudged."""
         self._journal.keep(record)
+        if self.traces is not None:
+            self.traces.add(record)
 
     def _accept(self, call: Call, progress: Progress) -> None:
         progress.coherence = probe_coherence(call, progress)
@@ -137,6 +144,8 @@ class JournalSinks:
             self._journal.keep(record)
         else:
             self._journal.accept(record)
+        if self.traces is not None:
+            self.traces.add(record, call)
         _log_block(record)
 
     async def run_shadow(self) -> None:
@@ -182,6 +191,8 @@ class JournalSinks:
         progress.coherence = probe_coherence(call, progress)
         record = to_record(call, progress, self._keeper.keep(progress))
         self._journal.keep(record)  # the reply has long left
+        if self.traces is not None:
+            self.traces.add(record, call)
         _log_block(record)
 
 

@@ -180,7 +180,7 @@ class Upstream:
             raise UpstreamError(msg, status=404, code="unknown_route", kind="protocol")
         until = self._until(timeout_s)
         own = [pair for pair in self._own_headers[_JSON] if pair[0] not in ("content-type", "accept")]
-        asked = to_upstream(request.path, request.headers, self._settings.forward_headers)
+        asked = self._passed_on(request.path, request.headers)
         kept = [pair for pair in request.headers if pair[0] in ("content-type", "accept")]
         url = self._base_url + request.path + (f"?{request.query}" if request.query else "")
         sent = HttpRequest(request.method, url, (*own, *asked, *kept), request.body, until=until)
@@ -263,7 +263,10 @@ class Upstream:
     def _headers(self, path: str, headers: Headers, accept: str) -> Headers:
         if not headers:
             return self._own_headers[accept]
-        return (*self._own_headers[accept], *to_upstream(path, headers, self._settings.forward_headers))
+        return (*self._own_headers[accept], *self._passed_on(path, headers))
+
+    def _passed_on(self, path: str, headers: Headers) -> list[tuple[str, str]]:
+        return to_upstream(path, headers, self._settings.forward_headers, trace=self._settings.propagate_trace)
 
     # Other vendors
 

@@ -64,6 +64,7 @@ _FIXED_ONLY = frozenset({"authorization", "api-key", "x-api-key"})
 """An operator may set these for an upstream; a caller's are never passed on."""
 
 
+_TRACE = frozenset({"traceparent", "tracestate"})
 _OURS = "x-guardrail-depth"
 """What `proxy.bypass` lets stand; a caller's is refused before, on every judged route."""
 
@@ -84,15 +85,20 @@ def _form_of(name: str) -> re.Pattern[str] | None:
     return _TO_CALLER.get(name) or (_LIMIT if _LIMIT_NAME.fullmatch(name) else None)
 
 
-def to_upstream(path: str, headers: Headers, allowed: tuple[str, ...] | None) -> list[tuple[str, str]]:
+def to_upstream(
+    path: str, headers: Headers, allowed: tuple[str, ...] | None, *, trace: bool = False
+) -> list[tuple[str, str]]:
     """Return the caller's headers that are passed on.
 
     Args:
         path: route below the base URL; the defaults depend on it.
         headers: of the caller, in any case.
         allowed: names from the config, or None for the defaults of W-17.
+        trace: W3C trace context is passed on, too.
     """
     wanted = _wanted(path.startswith("/messages"), allowed)
+    if trace:
+        wanted |= _TRACE
     found = [(lower, value) for name, value in headers if (lower := name.lower()) in wanted]
     if not found:
         return []

@@ -29,6 +29,7 @@ class UpstreamSettings:
         proxy: ``http://[user:password@]host:port``, or None.
         allow_link_local: permit link-local and metadata addresses (X-03).
         lacks: routes below the base URL that the server does not have; a request for one is a 404 without a call.
+        propagate_trace: W3C trace context is passed on (O-22).
 
     Raises:
         ConfigError: a value that cannot be right; `path` is the name of the setting.
@@ -48,6 +49,7 @@ class UpstreamSettings:
     proxy: str | None = field(default=None, repr=False)
     allow_link_local: bool = False
     lacks: tuple[str, ...] = ()
+    propagate_trace: bool = False
 
     def __post_init__(self) -> None:
         if self.base_url is None and self.vendor == "openai":

@@ -38,6 +38,7 @@ from proxy.declared import (
     LocalUpstreamConfig,
     ModelConfig,
     ModerationsConfig,
+    TracingConfig,
     UnguardedRoute,
     UpstreamConfig,
 )
@@ -82,6 +83,7 @@ CONFIGURATION: Mapping[str, type[BaseModel]] = {
     "`stream`": policy.StreamPolicy,
     "`on_block`": policy.BlockPolicy,
     "`journal`": JournalConfig,
+    "`tracing`": TracingConfig,
     "`limits`": LimitsConfig,
     "`bypass`": BypassConfig,
     "`moderations`": ModerationsConfig,

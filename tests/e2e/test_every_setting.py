@@ -99,6 +99,13 @@ TESTS: Mapping[str, str] = {
     "policies.*.input.allowed_tools": "tests/e2e/test_tools.py::test_only_allowed_tools_are_offered",
     "policies.*.output.allowed_tools": "tests/e2e/test_tools.py::test_only_allowed_tools_are_called",
     "policies.*.mcp_servers": "tests/e2e/test_tools.py::test_servers_of_the_callers_choice_need_a_policy",
+    "tracing.export": "tests/e2e/test_tracing.py::test_an_exchange_becomes_a_trace_that_continues_the_callers",
+    "tracing.endpoint": "tests/e2e/test_tracing.py::test_an_exchange_becomes_a_trace_that_continues_the_callers",
+    "tracing.headers": "tests/e2e/test_tracing.py::test_the_metrics_of_the_conventions_are_exported",
+    "tracing.sample": "tests/e2e/test_tracing.py::test_the_metrics_of_the_conventions_are_exported",
+    "upstreams.*.propagate_trace": (
+        "tests/e2e/test_tracing.py::test_without_tracing_nothing_of_it_is_imported_and_a_trace_passes_as_it_came"
+    ),
     "upstreams.*.stream_usage": "tests/e2e/test_operations.py::test_usage_of_streams_is_for_those_who_asked",
     "upstreams.*.allow_link_local": "tests/proxy/test_checks.py::test_what_cannot_work_together_is_an_error",
     "upstreams.*.api_key": f"{E2E}test_what_an_upstream_is_sent",
