@@ -197,7 +197,9 @@ class JournalSinks:
 
 
 def _log_block(record: Record) -> None:
-    """Log an exchange that was blocked, with ids and configured names only; one that passes costs this look (O-23)."""
+    """Log an exchange that was blocked, with ids and configured names only (O-23)."""
+    if record.outcome == "answered":  # nothing was blocked: all that an exchange that passes pays for this
+        return
     blocked = [made for made in record.decisions if made.blocked and made.enforce]
     if not blocked or record.kind != "exchange":  # a check or a moderation is asked what would be, and blocks nothing
         return
