@@ -6,11 +6,13 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Final, Literal, cast
 from urllib.parse import urlsplit
 
-from proxy.config import Config, Examined
+from proxy.config import Config, Examined, examine_config
 from proxy.declared import UpstreamConfig
+from proxy.locating import name_file
 from proxy.plan import OPAQUE, TOOLS, UNSEEN, Request, matches
 from proxy.policy import Policy, StagePolicy
 from proxy.record import BYPASS_TASK
@@ -18,6 +20,7 @@ from proxy.resolving import find_unresolved
 from proxy.wire.adapter import EMBEDDINGS_ROUTE, INPUT_ONLY, MODERATIONS_ROUTE
 from proxy.wire.chat import CHAT
 from supervisors.ask import judged_stages, stream_capability
+from supervisors.errors import ConfigError
 from supervisors.nesting import walk
 from supervisors.transport import check_base_url
 from supervisors.types import Stage, Supervisor
@@ -71,6 +74,19 @@ def check_examined(examined: Examined) -> list[Finding]:
     mended = examined.mended
     found = check_config(mended.value) if mended is not None else []
     return [one for one in found if one.severity == "error" and mended is not None and mended.tells(one.path)]
+
+
+def load_checked(path: Path) -> Config:
+    """Do as `load_config`, and say of a file with wrong settings what does not fit together in the rest, too.
+
+    Raises:
+        ConfigError: one line a problem, as `validate` prints them.
+    """
+    examined = examine_config(path)
+    if examined.problems:
+        further = [f"{one.path}: {one.message}" for one in check_examined(examined)]
+        raise ConfigError(name_file(path, (*examined.problems, *examined.missing, *further)))
+    return examined.require()
 
 
 def _check_all(config: Config) -> Iterator[Finding]:

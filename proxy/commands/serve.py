@@ -21,7 +21,8 @@ import uvicorn
 from proxy.admin import take_snapshot
 from proxy.app import App, create_app
 from proxy.arguments import Subparsers, read_port, say_errors, take_config
-from proxy.config import Config, load_config
+from proxy.checks import load_checked
+from proxy.config import Config
 from proxy.edge import STALL_S, server_settings
 from proxy.gateway import Gateway
 from proxy.logs import set_up_logging
@@ -64,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         return serve_worker(args, Seat.parse(args.seat))
     adapt = overriding(args)
     try:
-        config = adapt(load_config(args.config))
+        config = adapt(load_checked(args.config))
     except ConfigError as error:
         return fail(error, args.config)
     try:

@@ -147,8 +147,9 @@ policies:
 
 async def test_no_group_of_errors_hides_another(tmp_path: Path) -> None:  # §2.2: all at once, each with its place
     file = write(tmp_path, WRONG, "c.yaml")
-    ended = await run_command("validate", file)
-    assert ended.code == 2
+    ended, started = await run_command("validate", file), await run_command("serve", file)
+    assert (ended.code, started.code) == (2, 2)
+    assert started.err == ended.err
     assert [line.removeprefix(f"error: {file}:").split(": ")[:2] for line in ended.err.splitlines()] == [
         ["9:48", "supervisors.itself.members.a"],
         ["8:26", "supervisors.misspelt.keywrds"],
