@@ -141,7 +141,7 @@ class HttpStream:
             self._lease = None
             lease.release(usable=False)
             raise
-        lease.connection.set_deadline(None)
+        lease.connection.limit(None)
         self.status = lease.connection.status
 
     def close(self) -> None:

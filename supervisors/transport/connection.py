@@ -72,19 +72,22 @@ class Connection(asyncio.Protocol):
 
     # What the client calls
 
-    def start(self, head: bytes, body: bytes, *, whole_bytes: int | None, bodyless: bool) -> Awaitable[None] | None:
-        """Send a request; the reply is then read with `wait_head` and `read`.
-
-        Returns what to await where the body is so large that the peer must take a part of it first; that raises
-        `TransportError` with fault ``reset`` or ``timeout``.
+    def start(
+        self, head: bytes, body: bytes, *, whole_bytes: int | None, bodyless: bool, deadline: float | None = None
+    ) -> Awaitable[None] | None:
+        """Send a request; the reply is then read with `wait_head` and `read`. Await what is returned for a large body.
 
         Args:
             head: request line and headers.
             body: whole body.
             whole_bytes: collect the whole reply, at most so many bytes, without back-pressure; None streams.
             bodyless: the reply to this method has no body (HEAD).
+            deadline: as for `limit`.
         """
         self._reset_reply()
+        self._deadline = deadline
+        self._silence_s = self._read_s if deadline is None else None
+        self._silent_until = None
         self._busy = True
         self._whole = whole_bytes is not None
         self._max_bytes = whole_bytes or 0
@@ -170,7 +173,7 @@ class Connection(asyncio.Protocol):
         self.abort()
         return transport
 
-    def set_deadline(self, when: float | None) -> None:
+    def limit(self, when: float | None) -> None:
         """Limit the exchange as a whole, in loop time; None limits each silence of the peer instead."""
         self._deadline = when
         self._silence_s = self._read_s if when is None else None
@@ -342,6 +345,7 @@ class Connection(asyncio.Protocol):
 
     async def _write_slowly(self, transport: asyncio.Transport, head: bytes, body: bytes) -> None:
         """Send a large body in slices, waiting for the peer; stop when it has already answered."""
+        self._arm()
         transport.write(head)
         view = memoryview(body)
         for start in range(0, len(body), _WRITE_SLICE_BYTES):

@@ -9,13 +9,14 @@ from supervisors.light import light_dataclass
 from supervisors.transport.connection import Connection
 from supervisors.transport.dialing import Dialer
 from supervisors.transport.messages import Target, TransportError
+from supervisors.transport.slots import Slots
 
 
 @dataclass(slots=True)
 class _Origin:
     """Connections to one origin: a slot for each that may be busy, and the idle ones, last used last."""
 
-    slots: asyncio.Semaphore
+    slots: Slots
     idle: list[Connection] = field(default_factory=list[Connection])
 
     def take_idle(self) -> Connection | None:
@@ -98,11 +99,9 @@ class Pool:
             raise TransportError(msg, "connect")
         origin = self._origins.get(outgoing.target.origin)
         if origin is None:
-            origin = self._origins[outgoing.target.origin] = _Origin(asyncio.Semaphore(self._max_connections))
-        if origin.slots.locked():
+            origin = self._origins[outgoing.target.origin] = _Origin(Slots(self._max_connections))
+        if not origin.slots.take_free():
             await _wait_for(origin.slots, outgoing.deadline)
-        else:
-            await origin.slots.acquire()  # does not wait
         opened = False
         try:
             connection = await self._exchange(origin, outgoing)
@@ -110,11 +109,11 @@ class Pool:
             return Lease(connection, self, origin)
         finally:
             if not opened:
-                origin.slots.release()
+                origin.slots.give()
 
     def put_back(self, origin: _Origin, connection: Connection, *, usable: bool) -> None:
         """Take a connection back and free its slot (called by `Lease.release`)."""
-        origin.slots.release()
+        origin.slots.give()
         if not usable:
             connection.abort()
         elif connection.finish():
@@ -149,9 +148,12 @@ class Pool:
 async def _send(connection: Connection, outgoing: Outgoing) -> None:
     done = False
     try:
-        connection.set_deadline(outgoing.deadline)
         sending = connection.start(
-            outgoing.head, outgoing.body, whole_bytes=outgoing.whole_bytes, bodyless=outgoing.bodyless
+            outgoing.head,
+            outgoing.body,
+            whole_bytes=outgoing.whole_bytes,
+            bodyless=outgoing.bodyless,
+            deadline=outgoing.deadline,
         )
         if sending is not None:
             await sending
@@ -162,10 +164,10 @@ async def _send(connection: Connection, outgoing: Outgoing) -> None:
             connection.abort()
 
 
-async def _wait_for(slots: asyncio.Semaphore, deadline: float | None) -> None:
+async def _wait_for(slots: Slots, deadline: float | None) -> None:
     try:
         async with asyncio.timeout_at(deadline):
-            await slots.acquire()
+            await slots.take()
     except TimeoutError:
         msg = "no free connection within the time limit"
         raise TransportError(msg, "timeout") from None
