@@ -92,6 +92,7 @@ class Caller:
         max_retries: further attempts after the first.
         timeout_s: of one call, None without.
         overloaded: told about each 429, and each 503 with retry-after.
+        settling: told 1 when a trial has its answer and waits for its record, and -1 when it does not any more.
         backoff_s: longest wait after the first failure, doubled after each further one.
         record_s: how long a record takes to appear, as learned so far: nobody looks for it earlier.
     """
@@ -100,6 +101,7 @@ class Caller:
     max_retries: int = 5
     timeout_s: float | None = None
     overloaded: Callable[[], None] = lambda: None
+    settling: Callable[[int], None] = lambda _: None
     backoff_s: float = 1.0
     record_s: float = 0.0
     _random: random.Random = field(default_factory=lambda: random.Random(0))  # noqa: S311 - jitter is no secret
@@ -163,6 +165,13 @@ class Caller:
 
     async def find_record(self, address: Address, record_id: str, wait_s: float) -> Lookup:
         """Return the record of an exchange; the proxy writes it behind the reply, so it is waited for."""
+        self.settling(1)
+        try:
+            return await self._find_record(address, record_id, wait_s)
+        finally:
+            self.settling(-1)
+
+    async def _find_record(self, address: Address, record_id: str, wait_s: float) -> Lookup:
         began = perf_counter()
         pause = 0.005
         await asyncio.sleep(min(self.record_s, wait_s))

@@ -145,6 +145,9 @@ class Runner:
         self._active: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._notes: list[Entry] = []
+        self._settling = 0
+        # What a trial has used is known when it is done: a budget starts no other one in its place before.
+        self._overlaps = limits.max_cost is None and limits.max_run_tokens is None
 
     @property
     def in_flight(self) -> int:
@@ -160,6 +163,11 @@ class Runner:
         """Take note of a server that says it has too much to do."""
         if self._limiter.overloaded(monotonic()):
             self._note_limit("overloaded")
+
+    def settling(self, change: int) -> None:
+        """Take note of trials (1, or -1 when it is over) that have their answer and only wait for their record."""
+        self._settling += change
+        self._changed.set()
 
     def interrupt(self) -> None:
         """Stop starting trials and give those in flight 30 s; the second call cancels them (H-118)."""
@@ -206,8 +214,13 @@ class Runner:
         self._changed.set()
 
     async def _wait_for_room(self) -> None:
-        while len(self._active) >= self._limiter.current and not self._stops():
+        while self._lanes_taken() >= self._limiter.current and not self._stops():
             await self._wait_for_change()
+
+    def _lanes_taken(self) -> int:
+        """Return how many trials a server is busy with, and those beyond a further limit that only settle."""
+        settled = min(self._settling, self._limiter.current) if self._overlaps else 0
+        return len(self._active) - settled
 
     async def _wait_for_change(self) -> None:
         self._changed.clear()

@@ -256,7 +256,7 @@ async def _make(run: _Run, counts: Counts, todo: Sequence[PlannedTrial]) -> Endi
         )
         send = _through_cache(options, sender.send)
         runner = Runner(send, run.writer, _limiter(run.prepared), options.limits, counts)
-        caller.overloaded = runner.overloaded
+        caller.overloaded, caller.settling = runner.overloaded, runner.settling
         if options.proxy is not None:  # a running proxy has its own /metrics, with everybody's traffic in it
             return await _run_trials(run, runner, todo)
         async with asyncio.TaskGroup() as group:

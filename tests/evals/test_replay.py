@@ -88,6 +88,28 @@ async def test_never_more_trials_are_in_flight_than_the_limit(tmp_path: Path) ->
     assert most == 3
 
 
+@pytest.mark.parametrize(("limits", "most"), [(Limits(), 4), (Limits(max_cost=100.0), 2)])
+async def test_a_trial_that_waits_for_its_record_leaves_its_place_unless_a_budget_counts_it(
+    tmp_path: Path, limits: Limits, most: int
+) -> None:  # H-133
+    in_flight: list[int] = []
+
+    async def send(trial: PlannedTrial) -> Finished:
+        ran.runner.settling(1)
+        try:
+            for _ in range(20):
+                await asyncio.sleep(0)
+                in_flight.append(ran.runner.in_flight)
+        finally:
+            ran.runner.settling(-1)
+        return await _ok(trial)
+
+    ran = Ran(tmp_path, send, fixed(2), limits, 12)
+    assert await ran.run(_trials(12)) == "done"
+    assert max(in_flight) == most
+    assert len(ran.lines) == 12
+
+
 async def test_a_defect_in_one_trial_is_that_trials_error(tmp_path: Path) -> None:  # H-23, H-126
     async def send(trial: PlannedTrial) -> Finished:
         if trial.item_id == "i3":
