@@ -38,6 +38,7 @@ from evals.commands.output import Output
 from evals.commands.paint import wants_colour
 from evals.exits import Exit
 from supervisors.errors import ConfigError, DatasetError, GuardrailError
+from supervisors.unread import end_unread
 
 _MODULES = (
     listing,
@@ -97,16 +98,7 @@ def _parse(given: Sequence[str]) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code (H-101); 141 when whoever reads, such as `head`, has read enough."""
-    code: int = Exit.DONE
-    try:
-        try:
-            code = _run(argv)
-        finally:
-            sys.stdout.flush()
-    except* BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = Exit.UNREAD
-    return code
+    return end_unread(lambda: _run(argv))
 
 
 def _run(argv: Sequence[str] | None) -> int:

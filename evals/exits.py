@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from supervisors import unread
+
 
 class Exit(IntEnum):
     """What a caller such as a CI job learns from the process."""
@@ -16,4 +18,4 @@ class Exit(IntEnum):
     INCONCLUSIVE = 11
     INCOMPLETE = 12
     INTERRUPTED = 130
-    UNREAD = 141
+    UNREAD = unread.UNREAD

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
 from proxy.commands import attack, explain, guard, importing, local, matrix, schema, serve, validate, verify
-
-_UNREAD = 141
-"""What a shell says of a process that SIGPIPE ended."""
+from supervisors.unread import end_unread
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; 141 when whoever reads, such as `head`, has read enough."""
-    code = 0
-    try:
-        try:
-            code = _run(argv)
-        finally:
-            sys.stdout.flush()
-    except* BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = _UNREAD
-    return code
+    return end_unread(lambda: _run(argv))
 
 
 def _run(argv: Sequence[str] | None) -> int:
