@@ -38,6 +38,7 @@ class Field:
         length: characters so far.
         released: characters that have left.
         windowed: characters given to the window group.
+        open: where a long match of the window group may have begun, None when none can have.
         credit: characters that every enforcing supervisor has covered.
         ended: nothing more will come, says the upstream.
         settled: the window group has judged it to its end, and knew that it had ended.
@@ -52,6 +53,7 @@ class Field:
     length: int = 0
     released: int = 0
     windowed: int = 0
+    open: int | None = None
     credit: int = 0
     ended: bool = False
     settled: bool = False
@@ -90,7 +92,13 @@ class Field:
         """Return how far no match of a window supervisor can still be open."""
         if self.settled:
             return self.length
-        return clear_of_cuts(self.text, holdback_start(self.text, self.windowed, holdback))
+        position = holdback_start(self.text, self.windowed, holdback)
+        return clear_of_cuts(self.text, position if self.open is None else min(position, self.open))
+
+    @property
+    def open_chars(self) -> int:
+        """Return how much of what was judged is held because a long match may have begun."""
+        return 0 if self.open is None else max(0, self.windowed - self.open)
 
 
 def holdback_start(text: str, end: int, holdback: int) -> int:

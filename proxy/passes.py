@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
@@ -57,6 +57,13 @@ def holdback_of(supervisor: Supervisor) -> int:
         return 0
     longest: Callable[[], int] | None = getattr(supervisor, "holdback_chars", None)
     return longest() if longest is not None else 0
+
+
+def first_open(named: Sequence[tuple[str, Supervisor]], text: str) -> int:
+    """Return where in a growing text a match longer than the hold-back may have begun; its length if none can."""
+    incremental = [one for _, one in named if stream_capability(one) == "incremental"]
+    found = [int(ask(text)) for one in incremental if (ask := getattr(one, "first_open", None)) is not None]
+    return min(found, default=len(text))
 
 
 def shift_spans(verdict: Verdict, places: Mapping[str, tuple[str, int]]) -> Verdict:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from proxy.frontier import Field
 from proxy.literals import masks_strings
-from proxy.passes import Group, Pass
+from proxy.passes import Group, Pass, first_open
 from proxy.redact import Mark, RedactionImpossible, mask_arguments, mask_json
 from proxy.wire.segments import SegmentList
 from supervisors.types import Media, Segment, Supervisor
@@ -39,6 +39,22 @@ def mask_held(grown: Field | None, name: str, found: Mapping[str, Sequence[Mark]
         msg = "the redaction touches more than the inside of one string"
         raise RedactionImpossible(msg)
     return None
+
+
+def find_open(grown: Field, start: int, named: Sequence[tuple[str, Supervisor]]) -> int | None:
+    """Return where a match longer than the hold-back may have begun that is not complete, None where none can.
+
+    Args:
+        grown: the field, up to what has been given to the window group.
+        start: first character of what was given this time.
+        named: the window group.
+    """
+    begins = {
+        start,
+        *[begin for begin, _ in grown.stretches(start, grown.windowed)[-1:]],
+    }  # joined, and as it begins anew
+    found = min([begin + first_open(named, grown.text[begin : grown.windowed]) for begin in begins])
+    return found if found < grown.windowed else None
 
 
 class Readings:

@@ -15,7 +15,7 @@ from proxy.frontier import SENTENCE_ENDS, Field, clear_of_cuts, end_of_words, ha
 from proxy.passes import Group, Pass, group_supervisors, holdback_of, join_passes, shift_spans
 from proxy.plan import StagePlan
 from proxy.policy import Reason, judge_verdict
-from proxy.readings import Readings, mask_held
+from proxy.readings import Readings, find_open, mask_held
 from proxy.redact import Mark, RedactionImpossible, marks_at, merge_spans
 from proxy.wire.adapter import Chunk, Frames, Piece
 from supervisors.light import light_dataclass
@@ -212,13 +212,12 @@ class Gate:
         if self._settle:
             return True
         if self._mode != "sentence":
-            return self._new >= self._window
-        if self._new >= _SENTENCE_CHARS:
-            return True
-        if not self._sentence:
-            return False
-        self._sentence = any(has_sentence(grown.text, grown.windowed) for grown in self._fields.values())
-        return self._sentence
+            # What is held for a long match is judged again: seldom enough that the cost stays that of S-02.
+            fields = self._fields.values()
+            return self._new >= self._window and self._new >= max([grown.open_chars for grown in fields])
+        if self._sentence and self._new < _SENTENCE_CHARS:
+            self._sentence = any(has_sentence(grown.text, grown.windowed) for grown in self._fields.values())
+        return self._sentence or self._new >= _SENTENCE_CHARS
 
     def _final_passes(self) -> list[Pass]:
         self._final = True
@@ -245,6 +244,7 @@ class Gate:
             end = grown.length if whole else end_of_words(grown.text, grown.windowed)
             self._new += grown.length - end
             grown.windowed = max(end, grown.windowed)
+            grown.open = None if whole else find_open(grown, start, self._groups["window"])
             grown.settled = grown.ended
             if end > start or grown.kind == "media":
                 read.add(self._path(name), grown, start, end)

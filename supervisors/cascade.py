@@ -147,6 +147,10 @@ class Cascade(BaseModel, frozen=True, extra="forbid"):
         """Return the longest hold-back among the steps."""
         return nesting.longest_holdback(self._all)
 
+    def first_open(self, text: str) -> int:
+        """Return the leftmost place where a member's match may have begun."""
+        return nesting.first_open(self._all, text)
+
     async def assess(self, exchange: Exchange, context: Context, /) -> Verdict:
         """Ask the steps in order and stop at the first certain label."""
         now = asyncio.get_running_loop().time

@@ -115,6 +115,12 @@ def longest_holdback(members: Sequence[Supervisor]) -> int:
     return longest
 
 
+def first_open(members: Sequence[Supervisor], text: str) -> int:
+    """Return the leftmost place where a member's match may have begun; the length of the text if none can."""
+    asked = [ask_member for member in members if (ask_member := getattr(member, "first_open", None)) is not None]
+    return min([ask_member(text) for ask_member in asked], default=len(text))
+
+
 def budget_s(supervisor: Supervisor, context: Context) -> float:
     """Return how long a composite may wait, so that it can still count the votes before its own deadline.
 

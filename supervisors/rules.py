@@ -189,8 +189,16 @@ class Rules(BaseModel):
         return "final" if self.matcher.max_chars is None else "incremental"
 
     def holdback_chars(self) -> int:
-        """Return how many characters a stream holds back: the longest finding and the character after it, less one."""
-        return self.matcher.max_chars or 0
+        """Return how many characters a stream holds back: the longest finding and the character after it, less one.
+
+        Long ones are not counted: `first_open` says where one may have begun.
+        """
+        return self.matcher.held_chars or 0
+
+    def first_open(self, text: str) -> int:
+        """Return where a finding longer than the hold-back may begin that is not complete; the length if none can."""
+        openings = self.matcher.openings
+        return len(text) if openings is None else openings.first_open(text)
 
     async def assess(self, exchange: Exchange, context: Context, /) -> Verdict:
         """Search the segments in scope; large texts in a thread, so that the loop goes on."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from supervisors.keywords import Keywords
 from supervisors.offsets import Place
+from supervisors.opening import UNREAD_CHARS, Openings, find_openings, is_long
 from supervisors.patterns import Haystack, Pattern, Program, compile_alternatives
 from supervisors.types import Scope, Segment
 from supervisors.variants import Layer, Usage, Variant, find_variants
@@ -49,6 +50,8 @@ class Matcher:
         gate: one expression that rules a text out for all patterns at once.
         glued: the patterns marked loose, searched in squash, leet, rot13 and reverse too.
         max_chars: longest possible finding, None when there is no bound.
+        held_chars: longest finding that is not looked out for by `openings`, None when there is no bound.
+        openings: where a long finding may have begun, None when there are no long ones.
         steps: instructions of all expressions but the built-in ones: the worst case of the running time a character.
     """
 
@@ -59,6 +62,8 @@ class Matcher:
     gate: Program | None
     glued: tuple[Pattern, ...]
     max_chars: int | None
+    held_chars: int | None
+    openings: Openings | None
     steps: int
 
     @property
@@ -99,9 +104,9 @@ def build_matcher(
     keywords: Keywords | None, category: str, patterns: Sequence[Pattern], variants: Collection[Variant]
 ) -> Matcher:
     """Put together what one supervisor looks for."""
-    widths = [pattern.max_match_chars for pattern in patterns]
-    widths += [] if keywords is None else [keywords.max_chars]
-    known = [width for width in widths if width is not None]
+    openings = find_openings(patterns)
+    plain = [pattern for pattern in patterns if openings is None or not is_long(pattern)]
+    least = [] if openings is None else [UNREAD_CHARS]
     return Matcher(
         keywords,
         category,
@@ -109,9 +114,18 @@ def build_matcher(
         frozenset(variants),
         compile_alternatives([pattern.alternative for pattern in patterns]) if len(patterns) > 1 else None,
         tuple([pattern for pattern in patterns if pattern.loose]),
-        max(known, default=0) if len(known) == len(widths) else None,
+        _widest(patterns, keywords, []),
+        _widest(plain, keywords, least),
+        openings,
         sum([pattern.regex.size for pattern in patterns if not pattern.known_fast]),
     )
+
+
+def _widest(patterns: Sequence[Pattern], keywords: Keywords | None, others: Sequence[int]) -> int | None:
+    widths = [*others, *[pattern.max_match_chars for pattern in patterns]]
+    widths += [] if keywords is None else [keywords.max_chars]
+    known = [width for width in widths if width is not None]
+    return max(known, default=0) if len(known) == len(widths) else None
 
 
 def _name_chain(layer: Layer, variant: Variant) -> str:

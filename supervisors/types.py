@@ -340,7 +340,8 @@ class Supervisor(Protocol):
     Optional class attributes, read with their defaults by `supervisors.ask`:
     ``capability: Capability = "growth"``, ``local: bool = False`` (true: `assess` never waits on anything
     outside the process), ``stages: frozenset[Stage]`` (default both). Optional method
-    ``holdback_chars(self) -> int`` for incremental ones: longest possible match minus one.
+    ``holdback_chars(self) -> int`` for incremental ones: longest possible match minus one. Where only some texts need
+    more, ``first_open(self, text: str) -> int`` beside it: where in a growing text a longer match may have begun.
     """
 
     async def assess(self, exchange: Exchange, context: Context, /) -> Verdict:

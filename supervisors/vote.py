@@ -166,6 +166,10 @@ class Vote(BaseModel, frozen=True, extra="forbid"):
         """Return the longest hold-back among the members."""
         return nesting.longest_holdback(self._all)
 
+    def first_open(self, text: str) -> int:
+        """Return the leftmost place where a member's match may have begun."""
+        return nesting.first_open(self._all, text)
+
     def rule(self, names: Sequence[str]) -> Rule:
         """Return the strategy with its options bound, for ballots in the order of `names`."""
         match self.strategy:
