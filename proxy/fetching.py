@@ -83,6 +83,32 @@ class Web:
         msg = f"{self._name} redirects in circles"
         raise PullError(msg)
 
+    def read(self, url: str, what: str, most: int) -> bytes:
+        """Return the whole body of a small answer.
+
+        Args:
+            url: on the host.
+            what: named in errors.
+            most: bytes after which it is given up.
+
+        Raises:
+            PullError: as `open`; the answer breaks off, cannot be decoded, or is longer.
+        """
+        with self.open(url, what) as reply:
+            body = bytearray()
+            try:
+                for piece in reply.iter_bytes(_PIECE):
+                    body += piece
+                    if len(body) > most:
+                        break
+            except httpx.HTTPError as error:
+                msg = f"the answer of {self._name} for {what} broke off: {type(error).__name__}"
+                raise PullError(msg) from error
+        if len(body) > most:
+            msg = f"the answer of {self._name} for {what} is longer than {most} bytes"
+            raise PullError(msg)
+        return bytes(body)
+
     def fetch(self, url: str, what: str, target: Path, most: int | None = None) -> None:
         """Write a file; a transfer that breaks off is taken up where it stopped, twice.
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import quote, urlsplit
 
-import httpx
+import orjson
 
 from proxy.fetching import Web
 from supervisors.errors import PullError
@@ -21,6 +21,9 @@ from supervisors.hashes import hash_file
 
 HUB: Final = "https://huggingface.co"
 CONTENT_HOSTS: Final = ("cdn-lfs.huggingface.co", "cdn-lfs-us-1.huggingface.co", "cas-bridge.xethub.hf.co")
+
+_MOST_ANSWER: Final = 32 * 2**20
+"""Bytes of what a hub says of a repository; those of the largest hold some megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +77,8 @@ class Hub:
             PullError: the hub cannot be reached, refuses, or answers something else.
         """
         path = f"/api/models/{quote(repo)}/revision/{quote(revision or 'main', safe='')}"
-        with self._web.open(f"{self._url}{path}?blobs=true", repo) as reply:
-            reply.read()
-            return _read_snapshot(repo, revision, _to_json(reply, repo))
+        body = self._web.read(f"{self._url}{path}?blobs=true", repo, _MOST_ANSWER)
+        return _read_snapshot(repo, revision, _to_json(body, repo))
 
     def fetch(self, snapshot: Snapshot, file: RemoteFile, target: Path) -> str:
         """Write one file and return its SHA-256.
@@ -118,9 +120,9 @@ def _hash_blob(file: Path, size: int) -> str:
     return digest.hexdigest()
 
 
-def _to_json(reply: httpx.Response, repo: str) -> Mapping[str, Any]:
+def _to_json(body: bytes, repo: str) -> Mapping[str, Any]:
     try:
-        content: object = reply.json()
+        content: object = orjson.loads(body)
     except ValueError as error:
         msg = f"the hub's answer for {repo} is not JSON"
         raise PullError(msg) from error
@@ -134,7 +136,7 @@ def _read_snapshot(repo: str, wanted: str | None, content: Mapping[str, Any]) ->
     try:
         revision = str(content["sha"])
         files = tuple([_read_file(entry) for entry in content["siblings"]])
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         msg = f"the hub's answer for {repo} lacks its commit or its files"
         raise PullError(msg) from error
     whole = len(revision) == 40 and set(revision) <= set("0123456789abcdef")

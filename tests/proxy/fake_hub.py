@@ -38,6 +38,8 @@ class FakeHub:
         cut: paths whose body ends half-way.
         redirect: host that file bodies are redirected to, empty for none.
         commit: what the revision resolves to.
+        answer: what it says of the repository instead of the truth, byte for byte.
+        cut_answer: it ends half-way.
         asked: paths that were asked for.
         tokens: authorization headers that came.
     """
@@ -50,6 +52,8 @@ class FakeHub:
     cut: set[str] = field(default_factory=set[str])
     redirect: str = ""
     commit: str = COMMIT
+    answer: bytes | None = None
+    cut_answer: bool = False
     asked: list[str] = field(default_factory=list[str])
     tokens: list[str | None] = field(default_factory=list[str | None])
     url: str = ""
@@ -76,7 +80,8 @@ def serve_hub(hub: FakeHub) -> Generator[FakeHub]:
             hub.asked.append(self.path)
             hub.tokens.append(self.headers.get("authorization"))
             if self.path.startswith("/api/models/"):
-                self._send(hub.status, json.dumps(hub.describe()).encode())
+                said = json.dumps(hub.describe()).encode() if hub.answer is None else hub.answer
+                self._send(hub.status, said, cut=hub.cut_answer)
                 return
             path = self.path.partition(f"/resolve/{hub.commit}/")[2]
             if hub.redirect and not self.path.startswith("/content"):

@@ -189,3 +189,25 @@ def test_a_card_says_where_its_weights_are() -> None:
         find_source("binary-judge")
     with pytest.raises(ConfigError, match="unknown card"):
         find_source("violet")
+
+
+@pytest.mark.parametrize(
+    ("answer", "cut", "words"),
+    [
+        (b'{"sha": "0123', False, "is not JSON"),
+        (b"\xff\xfe{", False, "is not JSON"),
+        (b"[" * 100_000, False, "is not JSON"),
+        (b"", False, "is not JSON"),
+        (b"[1]", False, "is not an object"),
+        (b'{"sha": 1}', False, "lacks its commit or its files"),
+        (b'{"sha": "0123456789abcdef0123456789abcdef01234567", "siblings": ["x"]}', False, "lacks its commit"),
+        (None, True, "broke off: RemoteProtocolError"),
+    ],
+)
+def test_an_answer_about_a_repository_that_cannot_be_read_is_one_line(
+    hub: FakeHub, tmp_path: Path, answer: bytes | None, cut: bool, words: str
+) -> None:
+    hub.answer, hub.cut_answer = answer, cut
+    with pytest.raises(PullError, match=words):
+        fetch(hub, tmp_path)
+    assert not (tmp_path / "guards.lock").exists()
