@@ -23,6 +23,9 @@ from evals.report.table import layout
 from evals.statistics.jsonable import Json, to_json
 from supervisors.errors import ConfigError
 
+_CANARY = "they ask to stay out of training data: publish no run folder and no export that holds them"
+_SENSITIVE = "sensitive: `evals show --with-text` keeps answers back"
+
 
 def add_parsers(commands: Subparsers) -> None:
     """Declare the verb with its actions."""
@@ -128,6 +131,7 @@ def _facts(card: Card, folder: Path, *, accept_drift: bool) -> dict[str, Json]:
         "source": " ".join(part for part in (card.source.kind, card.source.repo, card.source.revision) if part),
         "labels": card.label.meaning,
         "criterion": card.criterion,
+        "texts": "; ".join([said for said, holds in ((_CANARY, card.canary), (_SENSITIVE, card.sensitive)) if holds]),
         "notes": card.notes,
         "how": how_to_obtain(card, folder),
     }

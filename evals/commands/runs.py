@@ -9,6 +9,7 @@ from evals.attempts import as_object
 from evals.client import objects
 from evals.commands.arguments import add_common, find_run
 from evals.commands.output import Output, Subparsers
+from evals.datasets import list_cards
 from evals.exits import Exit
 from evals.folder import RunFolder
 from evals.journal import JsonObject
@@ -61,6 +62,7 @@ def add_parsers(commands: Subparsers) -> None:
     show.add_argument("name", metavar="RUN", help="name or folder of the run")
     show.add_argument("item", metavar="ITEM", help="item id, or the beginning of one")
     show.add_argument("--with-text", action="store_true", help="also show the stored answer")
+    show.add_argument("--with-sensitive", action="store_true", help="also that to an item of a sensitive data set")
     show.set_defaults(run=run_show)
 
 
@@ -95,9 +97,20 @@ def run_show(args: argparse.Namespace, out: Output) -> int:
     if not found:
         msg = f"no item {wanted!r} in {folder.path}; ids begin like {run.plan[0].item_id if run.plan else '-'}"
         raise ConfigError(msg)
-    shown: list[Json] = [_describe(folder, run, trial.trial_key, with_text=args.with_text) for trial in found]
+    shown: list[Json] = []
+    for trial in found:
+        withheld = not args.with_sensitive and _is_sensitive(trial.dataset)
+        described = _describe(folder, run, trial.trial_key, with_text=args.with_text and not withheld)
+        if args.with_text and withheld:
+            described["answer_withheld"] = "the data set is sensitive: --with-sensitive shows it"
+        shown.append(described)
     out.result(shown, [line for one in shown for line in _lines(as_object(one))])
     return Exit.DONE
+
+
+def _is_sensitive(dataset: str) -> bool:
+    """Say whether a data set's card marks its texts; one without a card, such as traces, marks nothing."""
+    return any(listed.card is not None and listed.card.sensitive for listed in list_cards() if listed.id == dataset)
 
 
 def _describe(folder: RunFolder, run: Loaded, key: str, *, with_text: bool) -> JsonObject:
@@ -141,6 +154,8 @@ def _lines(one: JsonObject) -> list[str]:
         lines += [f"    {vote['judge']}: {vote.get('said')}" for vote in objects(score.get("votes"))]
     if "answer_text" in one:
         lines += ["  answer:", f"    {one['answer_text']}"]
+    if "answer_withheld" in one:
+        lines.append(f"  answer withheld: {one['answer_withheld']}")
     return [text.rstrip() for text in lines]
 
 

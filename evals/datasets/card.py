@@ -93,7 +93,6 @@ class FilePin(BaseModel):
     rows: int | None = None
     container: Container
     packing: Packing = "none"
-    encoding: Literal["utf-8-sig"] = "utf-8-sig"
     columns: tuple[str, ...] = ()
     path: str = ""
     header: tuple[str, ...] = ()
@@ -277,7 +276,6 @@ class Card(BaseModel):
     published_at: str = ""
     citation: str = ""
     notes: str = ""
-    traps: tuple[Annotated[str, Field(pattern=r"^T-\d\d$")], ...] = ()
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

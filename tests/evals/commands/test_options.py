@@ -128,6 +128,27 @@ def test_the_stored_answer_is_shown_on_request(tmp_path: Path, capsys: Capture) 
     assert json.loads(capsys.readouterr().out)[0]["answer_text"]
 
 
+def test_the_answers_to_a_sensitive_set_take_a_word_of_their_own(tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "simplesafetytests" / "SimpleSafetyTests - test cases.csv"
+    file.parent.mkdir()
+    file.write_text("id,harm_area,counter,category,prompts_final\nsst_001,made up,1,x,Where is the violet umbrella?\n")
+    made_up = ("simplesafetytests", "--accept-drift")
+    assert run(tmp_path, "data", "show", *made_up, "--json") == 0
+    assert "sensitive" in json.loads(capsys.readouterr().out)[0]["texts"]
+    assert run(tmp_path, "replay", *made_up, "--target", "fake", "--yes", "--quiet", "--run-name", "b") == 0
+    capsys.readouterr()
+    for words, shown in (((), False), (("--with-sensitive",), True)):
+        assert run(tmp_path, "show", "b", "simplesafetytests", "--with-text", "--json", *words) == 0
+        trial = json.loads(capsys.readouterr().out)[0]
+        assert bool(trial.get("answer_text")) is shown
+        assert ("answer_withheld" in trial) is not shown
+
+
+def test_a_set_whose_texts_ask_to_stay_out_of_training_data_is_shown_as_such(tmp_path: Path, capsys: Capture) -> None:
+    assert run(tmp_path, "data", "show", "ahb", "--json") == 0
+    assert "stay out of training data" in json.loads(capsys.readouterr().out)[0]["texts"]
+
+
 def test_minutes_are_planned_from_measured_seconds(tmp_path: Path, capsys: Capture) -> None:
     for options, minutes in (((), None), (("--seconds-a-call", "12", "--concurrency", "1"), 2.0)):
         assert run(tmp_path, "plan", "smoke", "--json", *options) == 0

@@ -196,7 +196,7 @@ def test_an_unknown_name_suggests_near_ones() -> None:
         {"label": {"rule": "paired", "meaning": "m"}},
         {"columns": {}},
         {"placeholder": "("},
-        {"traps": ["T-1"]},
+        {"unheard_of": "x"},
         {"sha256": ["abc"]},
         {"name": "../secret.csv"},
     ],
