@@ -93,7 +93,9 @@ def describe(name: str, stage: Stage, report: FlipReport) -> Iterator[str]:
     rate = f"{report.flips} of {n} flipped ({report.flips / n:.0%} [{low:.0%}, {high:.0%}]), {report.unknowns} unknown"
     yield f"{name}, {stage}: {rate}"
     if not report.sound:
+        said = " and ".join([str(verdict.cause or verdict.label) for verdict in report.plain])
         yield "  not sound: without an attack it does not tell the canary from other text, so the rate means nothing"
+        yield f"  it says {said} of the two, and should say unsafe and safe"
     for attempt in report.attempts:
         if attempt.verdict.label != "unsafe":
             cause = f" ({attempt.verdict.cause})" if attempt.verdict.cause is not None else ""
@@ -106,6 +108,7 @@ def to_json(reports: Mapping[str, Mapping[Stage, FlipReport]]) -> Any:
         name: {
             stage: {
                 "sound": report.sound,
+                "without_attack": [str(verdict.cause or verdict.label) for verdict in report.plain],
                 "attacks": len(report.attempts),
                 "flips": report.flips,
                 "unknown": report.unknowns,

@@ -76,7 +76,9 @@ async def test_a_judge_that_knows_nothing_is_not_sound() -> None:
         reports = await attack_all(found, find_judges(found, "harm"), ("input",))
     lines = list(describe("harm", "input", reports["harm"]["input"]))
     assert "not sound" in lines[1]
+    assert "and should say unsafe and safe" in lines[2]
     assert to_json(reports)["harm"]["input"]["rate"] is None
+    assert len(to_json(reports)["harm"]["input"]["without_attack"]) == 2
 
 
 def test_a_config_without_judges_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
