@@ -134,6 +134,7 @@ def run_list(args: argparse.Namespace) -> int:
     for name in list_in_process():
         own = load_in_process(name)
         rows.append((name, _sides(own.judges), "in_process", own.family, _licence(own), "yes" if name in held else "-"))
+    rows[1:] = sorted(rows[1:])
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         _say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

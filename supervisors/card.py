@@ -5,7 +5,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Annotated, Any, Literal, NoReturn, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from supervisors.nearest import candidates
 from supervisors.parsers.reading import Parser, Polarity, Side
 from supervisors.parsers.registry import build_parser
 from supervisors.taxonomy import Category, Taxonomy, load_taxonomies
@@ -233,6 +233,24 @@ def load_card(name: str, own: Mapping[str, Mapping[str, object]] | None = None) 
     return Card.model_validate({"name": name, **_inherit(name, own or {}, ())})
 
 
+class UnknownCard(ValueError):
+    """There is no card of this name.
+
+    Args:
+        name: as given.
+        known: names there are.
+    """
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        names = sorted({*known, "embedded"})  # the guard that needs no server is a card to the reader of a config
+        near = " or ".join([repr(one) for one in candidates(name, names)])
+        super().__init__(
+            f"unknown card {name!r}; {f'did you mean {near}? ' if near else ''}known are {', '.join(names)}"
+        )
+        self.name = name
+        self.known = tuple(known)
+
+
 def resolve_card(entry: object) -> object:
     """Turn what a supervisor's `card:` may hold, a name or a mapping with `base:`, into the fields of a card."""
     if isinstance(entry, str):
@@ -252,18 +270,11 @@ def _inherit(name: str, own: Mapping[str, Mapping[str, object]], seen: tuple[str
     if fields is None and used:
         mark = f"own {name}"
     elif fields is None:
-        raise ValueError(_unknown_card(name, [*own, *_raw_cards()]))
+        raise UnknownCard(name, [*own, *_raw_cards()])
     if fields is None or mark in seen:
         msg = f"card {name!r} is its own base: {' -> '.join([*seen, mark])}"
         raise ValueError(msg)
     return _merge(fields, own, (*seen, mark))
-
-
-def _unknown_card(name: str, known: Sequence[str]) -> str:
-    names = sorted({*known, "embedded"})  # the guard that needs no server is a card to the reader of a config
-    near = get_close_matches(name.lower(), names, 1)
-    meant = f"did you mean {near[0]!r}? " if near else ""
-    return f"unknown card {name!r}; {meant}known are {', '.join(names)}"
 
 
 def _merge(

@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from supervisors.answers import Choices
 from supervisors.asking import Asker, ask_each
-from supervisors.card import Card, Caution, Grade, Server, read_policy_file, resolve_card
+from supervisors.card import Card, Caution, Grade, Server, UnknownCard, read_policy_file, resolve_card
 from supervisors.encoder import list_encoders
 from supervisors.foreign import OnLanguage, mind_language
 from supervisors.material import LOOP_CHARS, Call, Selection, count_chars, has_media, plan_calls
@@ -97,6 +97,15 @@ def _find_in_process(card: object) -> type[BaseModel] | None:
     return kind
 
 
+def _resolve(entry: object) -> object:
+    """Resolve a card; where there is none, guess among the names of all kinds that `card:` takes."""
+    try:
+        return resolve_card(entry)
+    except UnknownCard as error:
+        here = import_module("supervisors.in_process.cards").list_in_process()
+        raise UnknownCard(error.name, [*error.known, *list_encoders(), *here]) from None
+
+
 def _embedded() -> type[BaseModel]:
     # On first use: the module reads its weights.
     kind: type[BaseModel] = import_module("supervisors.embedded.guard").EmbeddedGuard
@@ -140,7 +149,7 @@ class ModelGuard(BaseModel):
     capability: ClassVar[Capability] = "growth"
 
     use: Literal["guard"] = "guard"
-    card: Annotated[Card, BeforeValidator(resolve_card, json_schema_input_type=str | dict[str, Any])]
+    card: Annotated[Card, BeforeValidator(_resolve, json_schema_input_type=str | dict[str, Any])]
     url: str | None = None
     model: str | None = Field(default=None, min_length=1)
     api_key: Secret | None = None

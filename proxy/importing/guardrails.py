@@ -225,20 +225,26 @@ def _read_message(params: Entry) -> str | None:
     return message
 
 
-def to_secret(value: Any, params: Entry, name: str) -> Any:
-    """Return a credential as a reference; one in plain text is not copied."""
-    if isinstance(value, str) and value.startswith("os.environ/"):
+def to_secret(value: Any, params: Entry, name: str, ours: str) -> Any:
+    """Return a credential as a reference; one in plain text is not copied, and the report says where it goes."""
+    secret = to_reference(value)
+    if secret is not None:
         params.report.add("mapped", f"{params.path}.{name}", "{env: …}")
-        return {"env": value.removeprefix("os.environ/")}
-    if value is not None:
-        text = "a secret in plain text is not copied: put it into the environment and write {env: NAME}"
+    elif value is not None:
+        text = f"a secret in plain text is not copied: put it into the environment and write {ours}: {{env: NAME}}"
         params.report.add("unmapped", f"{params.path}.{name}", text)
-    return None
+    return secret
+
+
+def to_reference(value: Any) -> Any:
+    """Return the reference that a credential of LiteLLM is, None for one in plain text and for none."""
+    plain = not isinstance(value, str) or not value.startswith("os.environ/")
+    return None if plain else {"env": value.removeprefix("os.environ/")}
 
 
 def _common(params: Entry, entry: dict[str, Any], *, key: str | None = None) -> dict[str, Any]:
     """Add what several kinds have: credentials, address, limits."""
-    secret = to_secret(params.take("api_key"), params, "api_key")
+    secret = to_secret(params.take("api_key"), params, "api_key", "into its entry below supervisors, api_key")
     if secret is None and key is not None:
         params.report.add("changed", params.path, f"without api_key the key is read from {key}, as LiteLLM does")
         secret = {"env": key}

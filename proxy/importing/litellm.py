@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from proxy.importing.guardrails import Guardrail, read_guardrail, to_secret
+from proxy.importing.guardrails import Guardrail, read_guardrail, to_reference, to_secret
 from proxy.importing.notes import Entry, Report
 from proxy.importing.policies import Written, write_policies
 from proxy.wire.segments import as_list, as_object
@@ -104,12 +104,14 @@ def _read_models(top: Entry, config: dict[str, Any]) -> None:
         if name in models:
             top.report.add("unmapped", entry.path, f"a second deployment of {name!r}: a model has one upstream")
             continue
-        upstream, model = _read_upstream(Entry(f"{entry.path}.litellm_params", params, top.report))
+        read = Entry(f"{entry.path}.litellm_params", params, top.report)
+        upstream, model = _read_upstream(read)
         key = (
             next((key for key, known in upstreams.items() if known == upstream), None)
             or f"upstream{len(upstreams) + 1}"
         )
         upstreams[key] = upstream
+        to_secret(params.get("api_key"), read, "api_key", f"upstreams.{key}.api_key")  # for the report
         models[name] = {"upstream": key} if model == name else {"upstream": key, "model": model}
         top.report.add("mapped", entry.path, f"models.{name}")
     if not upstreams:
@@ -126,7 +128,7 @@ def _read_upstream(params: Entry) -> tuple[dict[str, Any], str]:
     vendor, _, rest = str(params.take("model") or "").partition("/")
     vendor, model = (vendor, rest) if rest else ("openai", vendor)
     base = params.take("api_base")
-    secret = to_secret(params.take("api_key"), params, "api_key")
+    secret = to_reference(params.take("api_key"))
     upstream: dict[str, Any] = {}
     if isinstance(base, str) and base.startswith("os.environ/"):
         params.report.add("unmapped", f"{params.path}.api_base", "an address comes from the file, not the environment")
@@ -147,7 +149,7 @@ def _read_upstream(params: Entry) -> tuple[dict[str, Any], str]:
 
 def _read_general(top: Entry, config: dict[str, Any]) -> None:
     general = Entry("general_settings", as_object(top.take("general_settings")) or {}, top.report)
-    secret = to_secret(general.take("master_key"), general, "master_key")
+    secret = to_secret(general.take("master_key"), general, "master_key", "keys.master.key")
     if secret is not None:
         config["keys"] = {"master": {"key": secret, "admin": True}}
     for name in general.members:

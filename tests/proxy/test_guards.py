@@ -42,13 +42,8 @@ def pull(hub: FakeHub, *words: str) -> int:
 def test_list_names_every_card(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("list") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == [
-        "card",
-        "embedded",
-        *list_cards(),
-        *list_encoders(),
-        *list_in_process(),
-    ]
+    names = ["embedded", *list_cards(), *list_encoders(), *list_in_process()]
+    assert [line.split()[0] for line in lines] == ["card", *sorted(names)]
     assert "gated" in next(line for line in lines if line.startswith("llama-guard-3-8b"))
 
 
@@ -218,3 +213,18 @@ def test_a_folder_outside_is_refused(folder_name: str, capsys: pytest.CaptureFix
 def test_a_card_at_a_server_needs_its_address(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["guard", "try", "hi", "--card", "llama-guard-3-8b"]) == 2
     assert "--set url=" in capsys.readouterr().err
+
+
+def test_pull_takes_another_revision_and_bodies_from_hosts_that_are_named(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serve_hub(FakeHub(commit="f" * 40)) as hub:
+        assert pull(hub, "--revision", "v2-beta") == 0
+        assert hub.asked[0].partition("?")[0].endswith("/revision/v2-beta")
+        assert json.loads((folder / "guards.lock").read_text())["guards"][CARD]["revision"] == "f" * 40
+        hub.redirect, hub.commit = "https://localhost:1", "e" * 40
+        capsys.readouterr()
+        assert pull(hub, "--revision", "main") == 1
+        assert "redirects to localhost, which is no content host of it" in capsys.readouterr().err
+        assert pull(hub, "--revision", "main", "--content-host", "localhost:1") == 1
+        assert "the hub cannot be reached: ConnectError" in capsys.readouterr().err  # it was followed

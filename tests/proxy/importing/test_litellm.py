@@ -155,6 +155,22 @@ def test_a_key_in_plain_text_is_not_copied() -> None:
     found = one("guardrail: openai_moderation, mode: pre_call, api_key: sk-plain-text")
     assert unmapped(found) == ["guardrails[0].litellm_params.api_key"]
     assert "sk-plain-text" not in str(found)
+    assert "write into its entry below supervisors, api_key: {env: NAME}" in str(found)
+
+
+def test_a_key_in_plain_text_is_told_where_it_goes() -> None:
+    tree = {
+        "model_list": [
+            {"model_name": "a", "litellm_params": {"model": "openai/a", "api_key": "os.environ/A"}},
+            {"model_name": "b", "litellm_params": {"model": "openai/b", "api_key": "sk-plain-text"}},
+        ],
+        "general_settings": {"master_key": "sk-plain-text"},
+    }
+    found = import_litellm(tree, Path())
+    said = [line.partition("and write ")[2] for line in found.report.lines() if "plain text" in line]
+    assert said == ["upstreams.upstream2.api_key: {env: NAME}", "keys.master.key: {env: NAME}"]
+    assert found.config["upstreams"]["upstream1"]["api_key"] == {"env": "A"}
+    assert "sk-plain-text" not in str(found)
 
 
 def test_azure_keeps_its_severities() -> None:
