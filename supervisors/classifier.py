@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
@@ -23,7 +22,7 @@ from supervisors.encoder import (
 )
 from supervisors.errors import ChatError, ChatRefused, ConfigError, ReplyError
 from supervisors.foreign import OnLanguage, mind_language
-from supervisors.lock import LockedGuard, check_locked, find_locked, read_lock, side_file
+from supervisors.lock import GuardFiles, find_guard
 from supervisors.material import to_turns, write_transcript
 from supervisors.narrowing import Turns
 from supervisors.offsets import Place
@@ -156,8 +155,7 @@ class Classifier(BaseModel):
         """Refuse at once what loading would refuse later."""
         kind = torch_model if self.route == "transformers" else onnx_model
         kind.check_extra()
-        self._find_entry()
-        kind.check_folder(self._folder(), self.card)
+        kind.check_folder(self._files().folder, self.card)
 
     def _is_band(self, band: tuple[float, float]) -> bool:
         return 0.0 <= band[0] < band[1] <= 1.0
@@ -168,17 +166,8 @@ class Classifier(BaseModel):
         sides: Mapping[Stage, str] = {"input": "prompt", "output": "response"}
         return frozenset([stage for stage, side in sides.items() if self.judge or self.card.judges in (side, "both")])
 
-    def _folder(self) -> Path:
-        if self.path is not None:
-            return Path(self.path)
-        entry = self._find_entry()
-        return Path(self.lock or "").parent / (entry.folder if entry is not None else "")
-
-    def _find_entry(self) -> LockedGuard | None:
-        """Return what the lock says of this card, None where there is no lock to keep to."""
-        if self.lock is None:
-            return None
-        return find_locked(read_lock(Path(self.lock)), self.card.name, Path(self.lock))
+    def _files(self) -> GuardFiles:
+        return find_guard(self.card.name, self.path, self.lock)
 
     def open_model(self) -> OnnxModel | TorchModel:
         """Return the model, loaded once; the lock is checked before.
@@ -187,14 +176,12 @@ class Classifier(BaseModel):
             ConfigError: a file is not what was locked, or cannot be loaded.
         """
         if self._loaded.model is None:
-            folder = self._folder()
-            entry = self._find_entry()
-            if entry is not None and self.lock is not None:
-                check_locked(folder, entry, side_file(Path(self.lock)) if self.verify == "cached" else None)
+            found = self._files()
+            found.check(self.verify)
             if self.route == "transformers":
-                self._loaded.model = TorchModel(folder, self.card, self.threads, self.device)
+                self._loaded.model = TorchModel(found.folder, self.card, self.threads, self.device)
             else:
-                self._loaded.model = OnnxModel(folder, self.card, self.threads)
+                self._loaded.model = OnnxModel(found.folder, self.card, self.threads)
         return self._loaded.model
 
     async def __aenter__(self) -> Self:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib.resources import files
-from types import MappingProxyType
-from typing import Annotated, Literal, cast
+from typing import Annotated, Final, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from supervisors.errors import ReplyError
-from supervisors.taxonomy import CANONICAL
+from supervisors.shelf import Shelf, check_canonical
 from supervisors.types import Cause, Label, Verdict
+
+Rows = list[tuple[float, ...]]
+"""Probabilities: a row a window, in the order of the card's classes."""
 
 Task = Literal["harm", "injection", "jailbreak", "refusal", "toxicity"]
 
@@ -91,10 +90,7 @@ class EncoderCard(BaseModel):
         if strange:
             msg = f"no class is called {', '.join(dict.fromkeys(strange))}; there are {', '.join(names)}"
             raise ValueError(msg)
-        odd = [word for words in self.categories.values() for word in words if word not in CANONICAL]
-        if odd:
-            msg = f"not a canonical category: {', '.join(odd)}; known are {', '.join(CANONICAL)}"
-            raise ValueError(msg)
+        check_canonical(self.categories.values())
         if not self.unsafe and not self.refusal:
             msg = "a card names its unsafe classes, or the class that says that a reply declines"
             raise ValueError(msg)
@@ -121,15 +117,12 @@ class EncoderCard(BaseModel):
         return self.unsafe_document if document and self.unsafe_document is not None else self.unsafe
 
 
-@cache
-def _raw_encoders() -> Mapping[str, Mapping[str, object]]:
-    text = (files("supervisors") / "encoders.toml").read_text(encoding="utf-8")
-    return MappingProxyType(tomllib.loads(text))
+_SHELF: Final = Shelf("supervisors", "encoders.toml", "encoder card")
 
 
 def list_encoders() -> tuple[str, ...]:
     """Return the names of the built-in cards."""
-    return tuple(_raw_encoders())
+    return _SHELF.names
 
 
 def load_encoder(name: str) -> EncoderCard:
@@ -147,25 +140,7 @@ def resolve_encoder(entry: object) -> object:
     Raises:
         ValueError: an unknown name.
     """
-    if isinstance(entry, str):
-        return {"name": entry, **_inherit(entry)}
-    if not isinstance(entry, Mapping):
-        return entry
-    fields = dict(cast("Mapping[str, object]", entry))
-    base = fields.pop("base", None)
-    if base is None:
-        return {"name": "inline", **fields}
-    return {"name": base, **_inherit(str(base)), **fields}
-
-
-def _inherit(name: str) -> dict[str, object]:
-    fields = _raw_encoders().get(name)
-    if fields is None:
-        msg = f"unknown encoder card {name!r}; built in are {', '.join(_raw_encoders())}"
-        raise ValueError(msg)
-    own = dict(fields)
-    base = own.pop("base", None)
-    return {**_inherit(str(base)), **own} if base is not None else own
+    return _SHELF.resolve(entry)
 
 
 class WrongScores(ReplyError):
@@ -194,6 +169,23 @@ def to_probabilities(card: EncoderCard, logits: Sequence[float]) -> tuple[float,
             return tuple([_sigmoid(value) for value in logits])
         case "none":
             return check_probabilities(card, logits)
+
+
+def read_logits(card: EncoderCard, order: Sequence[int], logits: Sequence[Sequence[float]], expected: int) -> Rows:
+    """Return the probabilities of rows that a model in the process gave.
+
+    Args:
+        card: what the classes mean.
+        order: for each class of the card, the model's index of it.
+        logits: a row a window.
+        expected: windows.
+
+    Raises:
+        WrongScores: another number of rows or classes, or numbers that are none.
+    """
+    if len(logits) != expected or any(len(row) != len(order) for row in logits):
+        raise WrongScores("missing_field")
+    return [to_probabilities(card, [row[index] for index in order]) for row in logits]
 
 
 def _sigmoid(value: float) -> float:

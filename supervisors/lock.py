@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 
@@ -156,3 +157,45 @@ def check_locked(folder: Path, entry: LockedGuard, side: Path | None = None) -> 
 def side_file(lock: Path) -> Path:
     """Return where the hashes of a lock's files are remembered."""
     return lock.with_name(f".{lock.name}.hashes")
+
+
+@dataclass(frozen=True, slots=True)
+class GuardFiles:
+    """The folder of a guard, and what the lock says of it.
+
+    Args:
+        folder: where its files are.
+        entry: what they were when they were pulled, None without a lock to keep to.
+        lock: file of the lock.
+    """
+
+    folder: Path
+    entry: LockedGuard | None
+    lock: Path | None
+
+    def check(self, verify: Literal["cached", "always"]) -> None:
+        """Refuse files that are not what was locked; ``cached`` reads only those that changed since.
+
+        Raises:
+            ConfigError: names the first file that differs.
+        """
+        if self.entry is not None and self.lock is not None:
+            check_locked(self.folder, self.entry, side_file(self.lock) if verify == "cached" else None)
+
+
+def find_guard(name: str, path: str | None, lock: str | None) -> GuardFiles:
+    """Find the files of a guard.
+
+    Args:
+        name: of its card.
+        path: folder; None takes that of the lock.
+        lock: file of the lock, None for none.
+
+    Raises:
+        ConfigError: the lock cannot be read, or does not name the guard.
+    """
+    file = None if lock is None else Path(lock)
+    entry = None if file is None else find_locked(read_lock(file), name, file)
+    if path is not None:
+        return GuardFiles(Path(path), entry, file)
+    return GuardFiles((file or Path()).parent / (entry.folder if entry is not None else ""), entry, file)

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from supervisors.encoder import EncoderCard, WrongScores, to_probabilities
+from supervisors.encoder import EncoderCard, Rows, read_logits
 from supervisors.errors import ConfigError
 from supervisors.windows import TOKENIZER, Text, Windows, check_files, check_packages, find_order
 
@@ -69,19 +69,19 @@ class OnnxModel:
         """Return how many windows a text needs."""
         return len(self._windows.cut(text))
 
-    def score(self, text: Text) -> list[tuple[float, ...]]:
+    def score(self, text: Text) -> Rows:
         """Return the class probabilities of every window of a text, in the card's order.
 
         Raises:
             WrongScores: the graph's output is not what the card says.
         """
         windows = self._windows.cut(text)
-        rows: list[tuple[float, ...]] = []
+        rows: Rows = []
         for start in range(0, len(windows), _BATCH):
             rows += self._run(windows[start : start + _BATCH])
         return rows
 
-    def _run(self, windows: Sequence[Any]) -> list[tuple[float, ...]]:
+    def _run(self, windows: Sequence[Any]) -> Rows:
         longest = max([len(window.ids) for window in windows])
         columns = {
             "input_ids": [_pad(window.ids, longest) for window in windows],
@@ -90,9 +90,7 @@ class OnnxModel:
         }
         feed = {name: self._numpy.array(columns[name], dtype=self._numpy.int64) for name in self._inputs}
         logits: list[list[float]] = self._session.run(None, feed)[0].tolist()
-        if len(logits) != len(windows) or any(len(row) != len(self._order) for row in logits):
-            raise WrongScores("missing_field")
-        return [to_probabilities(self._card, [row[index] for index in self._order]) for row in logits]
+        return read_logits(self._card, self._order, logits, len(windows))
 
 
 def _runtime_errors() -> tuple[type[Exception], ...]:

@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
-from supervisors.encoder import EncoderCard, WrongScores, to_probabilities
+from supervisors.encoder import EncoderCard, Rows, read_logits
 from supervisors.errors import ConfigError
 from supervisors.windows import TOKENIZER, Text, Windows, check_files, check_packages, find_order
 
@@ -75,18 +75,18 @@ class TorchModel:
         """Return how many windows a text needs."""
         return len(self._windows.cut(text))
 
-    def score(self, text: Text) -> list[tuple[float, ...]]:
+    def score(self, text: Text) -> Rows:
         """Return the class probabilities of every window of a text, in the card's order.
 
         Raises:
             WrongScores: the model's output is not what the card says.
         """
-        rows: list[tuple[float, ...]] = []
+        rows: Rows = []
         for batch in _batches(self._windows.cut(text), self._most):
             rows += self._run(batch)
         return rows
 
-    def _run(self, windows: Sequence[Any]) -> list[tuple[float, ...]]:
+    def _run(self, windows: Sequence[Any]) -> Rows:
         ids = self._torch.tensor([window.ids for window in windows], device=self._device)
         feed = {"input_ids": ids, "attention_mask": self._torch.ones_like(ids)}
         if self._typed:
@@ -94,9 +94,7 @@ class TorchModel:
         with self._torch.inference_mode():
             found: Any = self._model(**feed).logits
         logits: list[list[float]] = found.to(self._torch.float64).tolist()
-        if len(logits) != len(windows) or any(len(row) != len(self._order) for row in logits):
-            raise WrongScores("missing_field")
-        return [to_probabilities(self._card, [row[index] for index in self._order]) for row in logits]
+        return read_logits(self._card, self._order, logits, len(windows))
 
 
 def _broken() -> type[Exception]:

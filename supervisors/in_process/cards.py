@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
-from functools import cache
-from importlib.resources import files
-from types import MappingProxyType
-from typing import Annotated, Literal, cast
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from supervisors.taxonomy import CANONICAL
+from supervisors.shelf import Shelf, check_canonical
 
 Family = Literal["gliguard", "lionguard", "qwen_stream"]
 
@@ -67,10 +63,7 @@ class InProcessCard(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> InProcessCard:
-        odd = [word for words in self.categories.values() for word in words if word not in CANONICAL]
-        if odd:
-            msg = f"not a canonical category: {', '.join(odd)}; known are {', '.join(CANONICAL)}"
-            raise ValueError(msg)
+        check_canonical(self.categories.values())
         return self
 
     def to_canonical(self, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -78,15 +71,12 @@ class InProcessCard(BaseModel):
         return tuple(dict.fromkeys([word for name in names for word in self.categories.get(name, ("other",))]))
 
 
-@cache
-def _raw() -> Mapping[str, Mapping[str, object]]:
-    text = (files("supervisors.in_process") / "cards.toml").read_text(encoding="utf-8")
-    return MappingProxyType(tomllib.loads(text))
+_SHELF: Final = Shelf("supervisors.in_process", "cards.toml", "card")
 
 
 def list_in_process() -> tuple[str, ...]:
     """Return the names of the cards."""
-    return tuple(_raw())
+    return _SHELF.names
 
 
 def resolve_in_process(entry: object) -> object:
@@ -95,23 +85,7 @@ def resolve_in_process(entry: object) -> object:
     Raises:
         ValueError: an unknown name.
     """
-    if isinstance(entry, str):
-        return {"name": entry, **_inherit(entry)}
-    if not isinstance(entry, Mapping):
-        return entry
-    fields = dict(cast("Mapping[str, object]", entry))
-    base = fields.pop("base", None)
-    return {"name": base, **_inherit(str(base)), **fields} if base is not None else fields
-
-
-def _inherit(name: str) -> dict[str, object]:
-    fields = _raw().get(name)
-    if fields is None:
-        msg = f"unknown card {name!r}; built in are {', '.join(_raw())}"
-        raise ValueError(msg)
-    own = dict(fields)
-    base = own.pop("base", None)
-    return {**_inherit(str(base)), **own} if base is not None else own
+    return _SHELF.resolve(entry)
 
 
 def load_in_process(name: str) -> InProcessCard:

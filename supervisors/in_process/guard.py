@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
@@ -18,7 +17,7 @@ from supervisors.in_process.cards import InProcessCard, resolve_in_process
 from supervisors.in_process.code import check_code
 from supervisors.in_process.gliguard import Model, Side, load_gliguard, read_gliguard, tasks_for
 from supervisors.in_process.lionguard import Head, load_lionguard, predict, read_lionguard
-from supervisors.lock import LockedGuard, check_locked, find_locked, read_lock, side_file
+from supervisors.lock import find_guard
 from supervisors.narrowing import Turns
 from supervisors.offsets import Place
 from supervisors.pieces import Piece, find_pieces
@@ -132,22 +131,15 @@ class InProcess(BaseModel):
         """
         if self._loaded.model is not None or self._loaded.head is not None:
             return
-        entry = self._find_entry()
-        folder = (
-            Path(self.path) if self.path is not None else Path(self.lock or "").parent / (entry.folder if entry else "")
-        )
-        if entry is not None and self.lock is not None:
-            check_locked(folder, entry, side_file(Path(self.lock)) if self.verify == "cached" else None)
-        if self.card.remote_code and entry is not None:
-            check_code(folder, entry, self.card.name)
+        found = find_guard(self.card.name, self.path, self.lock)
+        found.check(self.verify)
+        if self.card.remote_code and found.entry is not None:
+            check_code(found.folder, found.entry, self.card.name)
         match self.card.family:
             case "gliguard":
-                self._loaded.model = load_gliguard(folder)
+                self._loaded.model = load_gliguard(found.folder)
             case "lionguard" | "qwen_stream":
-                self._loaded.head = load_lionguard(folder, self.card.name)
-
-    def _find_entry(self) -> LockedGuard | None:
-        return None if self.lock is None else find_locked(read_lock(Path(self.lock)), self.card.name, Path(self.lock))
+                self._loaded.head = load_lionguard(found.folder, self.card.name)
 
     async def assess(self, exchange: Exchange, context: Context, /) -> Verdict:
         """Judge every selected text and what its encoded runs say; one unsafe chunk is enough."""

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from supervisors.errors import ConfigError, ReplyError
 from supervisors.in_process.code import check_code
-from supervisors.lock import check_locked, find_locked, read_lock, side_file
+from supervisors.lock import find_guard
 from supervisors.material import Turn, to_turns
 from supervisors.narrowing import EVERYTHING, select
 from supervisors.scores import Part, combine_parts
@@ -210,12 +210,11 @@ class QwenStream(BaseModel):
             ConfigError: a file is not what was locked, or cannot be loaded.
         """
         if self._loaded.model is None:
-            lock = Path(self.lock)
-            entry = find_locked(read_lock(lock), self.card, lock)
-            folder = Path(self.path) if self.path is not None else lock.parent / entry.folder
-            check_locked(folder, entry, side_file(lock) if self.verify == "cached" else None)
-            check_code(folder, entry, self.card)
-            self._loaded.model = TransformersStream(folder)
+            found = find_guard(self.card, self.path, self.lock)
+            found.check(self.verify)
+            if found.entry is not None:  # there is always a lock
+                check_code(found.folder, found.entry, self.card)
+            self._loaded.model = TransformersStream(found.folder)
         return self._loaded.model
 
     async def assess(self, exchange: Exchange, context: Context, /) -> Verdict:

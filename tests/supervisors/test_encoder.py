@@ -167,5 +167,8 @@ def test_a_card_that_cannot_work_says_why(change: dict[str, object], message: st
 
 
 def test_an_unknown_card_names_the_known_ones() -> None:
-    with pytest.raises(ValueError, match="unknown encoder card 'prompt-gard'; built in are llama-prompt-guard-2-86m"):
+    words = (
+        r"unknown encoder card 'prompt-gard'; did you mean 'prompt-guard-86m'\? built in are llama-prompt-guard-2-86m"
+    )
+    with pytest.raises(ValueError, match=words):
         load_encoder("prompt-gard")
