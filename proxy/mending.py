@@ -18,6 +18,8 @@ _ROUNDS: Final = 6
 _REFERRED: Final = frozenset({"upstreams", "models", "keys", "supervisors", "policies"})
 """Sections that others name parts of: without one of them nothing can be said about the others."""
 
+_LEADS: Final = {".attach.tags": "keys.", ".bypass": "bypass"}
+"""Ends of paths whose findings hang on another part of the file, and where that is."""
 Path = Sequence[str | int]
 T = TypeVar("T")
 
@@ -36,7 +38,7 @@ class Mended(Generic[T]):
 
     def tells(self, path: str) -> bool:
         """Say whether a finding at a path is about what the file says, not about a stand-in."""
-        if path.endswith(".attach.tags") and any(one.startswith("keys.") for one in self.changed):
+        if any(path.endswith(end) and one.startswith(start) for end, start in _LEADS.items() for one in self.changed):
             return False
         return not any(path == one or path.startswith(f"{one}.") for one in self.changed)
 
@@ -111,6 +113,9 @@ def _replace(tree: dict[str, Any], path: Path) -> str:
         tree.pop(section, None)
         return section
     name, deepest = str(path[1]), _deepest(tree, path)
+    if len(deepest) == 1 and section not in _REFERRED:  # what the section needs is not there
+        del tree[section]
+        return section
     if section in ("supervisors", "upstreams") or len(deepest) <= 2:
         _stand_in(tree, entries, section, name)
         return f"{section}.{name}"

@@ -54,6 +54,8 @@ def findings(folder: Path, parts: dict[str, Any]) -> list[str]:
         {"server": {"port": "x", "host": 3}},
         {"limits": 3},
         {"expose": "some"},
+        {"bypass": {"secret": "plain"}, "upstreams": {"main": {"base_url": "http://127.0.0.1:1/v1", "bypass": True}}},
+        {"bypass": {"ttl_s": 999}},
         {"policies": [], "server": {"host": "192.0.2.1"}},
         {"keys": []},
         {"upstreams": {}},
@@ -65,7 +67,13 @@ def test_a_stand_in_is_never_found_wrong(tmp_path: Path, parts: dict[str, Any]) 
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"nope": 1}, {"supervisors": {"words": {"use": "nope"}}}, {"keys": {"app": {"sha256": "x"}}}, {"tasks": 3}],
+    [
+        {"nope": 1},
+        {"supervisors": {"words": {"use": "nope"}}},
+        {"keys": {"app": {"sha256": "x"}}},
+        {"tasks": 3},
+        {"bypass": {}},
+    ],
 )
 def test_what_does_not_fit_together_elsewhere_is_found(tmp_path: Path, wrong: dict[str, Any]) -> None:
     policy = {"input": {"forced": ["words"], "on_unsafe": "redact", "mode": "parallel"}}
