@@ -192,6 +192,7 @@ class DrainingServer(uvicorn.Server):
         if hasattr(signal, "SIGHUP"):
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._gateway.request_reload)
         if self._parent is not None:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
             asyncio.get_running_loop().add_reader(self._parent, self._orphaned, self._parent)
 
     def _orphaned(self, parent: int) -> None:

@@ -76,7 +76,7 @@ class Crew:
         pause = _FIRST_PAUSE_S
         while not self._stopping.is_set():
             started = loop.time()
-            child = await asyncio.create_subprocess_exec(*self._command, pass_fds=self._descriptors, process_group=0)
+            child = await self._start()
             self._children[index] = child
             log.info("worker started", extra={"worker": index, "worker_pid": child.pid})
             code = await child.wait()
@@ -92,6 +92,15 @@ class Crew:
             pause = _FIRST_PAUSE_S if loop.time() - started > _SETTLED_S else pause
             await self._wait(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+    async def _start(self) -> asyncio.subprocess.Process:
+        """Start a worker, deaf to SIGHUP until it serves: it would die of one before; what came meanwhile is kept."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+        try:
+            # A group of its own: Ctrl-C reaches the process above alone, which passes it on once.
+            return await asyncio.create_subprocess_exec(*self._command, pass_fds=self._descriptors, process_group=0)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     async def _wait(self, seconds: float) -> None:
         try:

@@ -15,7 +15,10 @@ WORKER = """
 import os, pathlib, signal, sys, time
 name = pathlib.Path(sys.argv[1]) / f"{os.getpid()}.sock"
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+while not name.with_suffix(".go").exists() and "slow" in sys.argv:
+    time.sleep(0.01)
 signal.signal(signal.SIGHUP, lambda *_: name.with_suffix(".told").touch())
+signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
 name.touch()
 time.sleep(600)
 """
@@ -38,6 +41,35 @@ async def test_dead_workers_are_replaced_and_signals_passed_on(tmp_path: Path) -
         assert pids(tmp_path, "told") == pids(tmp_path) - {min(first)}
         os.kill(os.getpid(), signal.SIGTERM)
     assert running.result() == 0
+
+
+async def test_a_signal_during_the_start_of_a_worker_is_kept_for_it(tmp_path: Path) -> None:  # O-06
+    crew = Crew([sys.executable, "-c", WORKER, str(tmp_path), "slow"], 1, tmp_path)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(crew.run())
+        child = await started_child()
+        os.kill(os.getpid(), signal.SIGHUP)
+        await until(lambda: is_pending(child, signal.SIGHUP))
+        (tmp_path / f"{child}.go").touch()
+        await until(lambda: pids(tmp_path, "told") == {child})
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert running.result() == 0
+
+
+async def started_child() -> int:
+    """Return the only child of this process, as the kernel lists it."""
+    before = children()
+    await until(lambda: bool(children() - before))
+    return (children() - before).pop()
+
+
+def children() -> set[int]:
+    return {int(word) for word in Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()}
+
+
+def is_pending(pid: int, number: int) -> bool:
+    fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return bool(int(fields["ShdPnd"], 16) >> (number - 1) & 1)
 
 
 async def test_a_first_worker_that_cannot_start_ends_the_crew_with_its_code(tmp_path: Path) -> None:
