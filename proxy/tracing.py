@@ -36,7 +36,8 @@ _QUEUE: Final = 4096
 _BATCH: Final = 128
 _PAUSE_S: Final = 1.0
 _TIMEOUT_S: Final = 10.0
-_CLOSE_S: Final = 5.0
+_CLOSE_S: Final = 2.0
+"""For the last traces, and again for the last metrics: a receiver that is away must not hold up the end."""
 _METRICS_S: Final = 15.0
 _SECONDS: Final = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 _FIRST: Final = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
@@ -206,6 +207,8 @@ class _Library:
         except ImportError as error:
             msg = "tracing needs the OpenTelemetry SDK: pip install 'guardrail-proxy[otel]'"
             raise MissingError(msg) from error
+        # Every attempt at a receiver that is away is a warning of its own; that they failed is an error, and stays.
+        logging.getLogger("opentelemetry.exporter").setLevel(logging.ERROR)
         own = {"service.name": "guardrail-proxy", "service.version": version("guardrail-proxy")}
         resource: Any = resources.Resource({**own, "service.instance.id": boot})
         base, headers = settings.endpoint.rstrip("/"), dict(settings.headers)
