@@ -25,7 +25,7 @@ from typing import Any
 
 from bench.bodies import BEHAVIOURS
 from bench.native import Invalid, build
-from bench.scale import answer, make_items, prepare
+from bench.scale import answer, make_items, output_of, prepare
 from bench.targets import fake_upstream
 from evals.client import load_guard
 from evals.fake import MODEL, FakeModel, FakeOptions
@@ -184,8 +184,7 @@ def stored(folder: Path, trials: int = 10_000) -> JsonObject:
     """Score, report and verify stored trials, each in a process of its own."""
     made = folder / "stored"
     made.mkdir()
-    words = [sys.executable, "-m", "bench.scale", "--trials", str(trials), "--folder", str(made)]
-    found = subprocess.run(words, check=True, capture_output=True, text=True).stdout.splitlines()
+    found = output_of(["bench.scale", "--trials", str(trials), "--folder", str(made)]).splitlines()
     phases = {str(one.get("phase")): one for one in map(json.loads, found)}
     after = [phases[name] for name in ("summary and report", "verify")]
     return {
@@ -233,8 +232,7 @@ def main(words: Sequence[str] | None = None) -> int:
     for number, part in enumerate(PARTS):
         folder = args.folder / str(number)
         folder.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "bench.harness", "--folder", str(folder), "--part", part]
-        print(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip(), flush=True)
+        print(output_of(["bench.harness", "--folder", str(folder), "--part", part]).strip(), flush=True)
     return 0
 
 

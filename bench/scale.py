@@ -37,6 +37,7 @@ from evals.types import Item, Truth, make_item_id
 from evals.verify import verify
 
 REPEATS = 100
+_TOLD = 2000
 _SHA256 = hashlib.sha256(b"a made-up answer").hexdigest()
 _POLICY = (
     "supervisors: {words: {use: rules, keywords: [violet umbrella]}}\npolicies: {default: {input: {forced: [words]}}}\n"
@@ -185,6 +186,19 @@ def measure(phase: str, trials: int, folder: Path) -> dict[str, Any]:
     }
 
 
+def output_of(words: Sequence[str]) -> str:
+    """Return what a module of the bench prints, run by a process of its own.
+
+    Raises:
+        RuntimeError: it failed; with the end of what it said.
+    """
+    done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, check=False)
+    if done.returncode:
+        msg = f"{' '.join(words)} ended with {done.returncode}: {done.stdout[-_TOLD:]}{done.stderr[-_TOLD:]}"
+        raise RuntimeError(msg)
+    return done.stdout
+
+
 def sizes(folder: Path) -> dict[str, float]:
     """Return the megabytes of each file of the run."""
     run = folder / "run"
@@ -204,9 +218,8 @@ def main(words: Sequence[str] | None = None) -> int:
         return 0
     args.folder.mkdir(parents=True, exist_ok=True)
     for phase in PHASES:
-        command = [sys.executable, "-m", "bench.scale", "--trials", str(args.trials), "--folder", str(args.folder)]
-        found = subprocess.run([*command, "--phase", phase], check=True, capture_output=True, text=True)
-        print(found.stdout.strip(), flush=True)
+        words = ["bench.scale", "--trials", str(args.trials), "--folder", str(args.folder), "--phase", phase]
+        print(output_of(words).strip(), flush=True)
     print(json.dumps({"megabytes": sizes(args.folder)}))
     return 0
 

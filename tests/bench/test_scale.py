@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.scale import PHASES, answer, main, measure, prepare, sizes
+from bench.scale import PHASES, answer, main, measure, output_of, prepare, sizes
 from evals.journal import Entry, JournalFile
 from evals.plan import read_plan
 from evals.session import create, opening
@@ -60,3 +60,8 @@ def _write_run(trials: int, folder: Path) -> None:
 def test_one_phase_prints_what_it_took(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--trials", "200", "--folder", str(tmp_path), "--phase", "plan and first half"]) == 0
     assert json.loads(capsys.readouterr().out)["peak_mb"] > 0
+
+
+def test_a_part_that_fails_says_why() -> None:
+    with pytest.raises(RuntimeError, match=r"(?s)bench.scale --phase none ended with 2: .*invalid choice: 'none'"):
+        output_of(["bench.scale", "--phase", "none"])
