@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from evals.commands.arguments import add_common, find_run
@@ -27,13 +28,19 @@ def add_parsers(commands: Subparsers) -> None:
     )
     add_common(frontier)
     frontier.add_argument("names", nargs="+", metavar="RUN", help="names or folders of runs of `evals direct`")
+    frontier.add_argument(
+        "--all", action="append", default=[], metavar="RUN", help="a run over more prompts of the same sets; no times"
+    )
     frontier.add_argument("--out", type=Path, metavar="DIR", help="also write frontier.md, frontier.svg, frontier.csv")
     frontier.set_defaults(run=run_frontier)
 
 
 def run_frontier(args: argparse.Namespace, out: Output) -> int:
     """Run `evals frontier`."""
-    frontier = read_frontier(_read_runs(args, out))
+    frontier = read_frontier(_read_runs(args.names, args, out))
+    if args.all:
+        larger = read_frontier(_read_runs(args.all, args, out))
+        frontier = replace(frontier, larger={one.name: one for one in larger.measured})
     if not frontier.measured:
         out.problem("no supervisor judged anything in these runs")
         return Exit.FAILED
@@ -48,8 +55,10 @@ def run_frontier(args: argparse.Namespace, out: Output) -> int:
     return Exit.DONE
 
 
-def _read_runs(args: argparse.Namespace, out: Output) -> Iterator[tuple[JsonObject, Sequence[Row]]]:
-    for name in args.names:
+def _read_runs(
+    names: Sequence[str], args: argparse.Namespace, out: Output
+) -> Iterator[tuple[JsonObject, Sequence[Row]]]:
+    for name in names:
         folder = find_run(args, out, name)
         run = load_run(folder)
         yield write_summary(folder), join(run.plan, run.counted, run.scores[0] if run.scores else None)

@@ -101,11 +101,18 @@ class Frontier:
         measured: in the order in which the runs name them.
         harmful: data sets with harmful items.
         benign: data sets with benign items.
+        larger: by name, what runs over more of the same sets say of some of them; no times.
     """
 
     measured: tuple[Measured, ...]
     harmful: tuple[str, ...]
     benign: tuple[str, ...]
+    larger: Mapping[str, Measured] = field(default_factory=dict[str, Measured])
+
+    def rates_of(self, one: Measured, dataset: str) -> JsonObject:
+        """Return the rates on a data set, of the larger run where there is one."""
+        larger = self.larger.get(one.name)
+        return (one if larger is None else larger).rates.get(dataset, {}) or one.rates.get(dataset, {})
 
 
 def read_frontier(runs: Iterable[tuple[JsonObject, Sequence[Row]]]) -> Frontier:
@@ -145,26 +152,38 @@ def _add_times(found: Mapping[str, Measured], row: Row) -> None:
 
 
 def to_markdown(frontier: Frontier) -> list[str]:
-    """Return three tables: the means with times and cost, detection by data set, false positives by data set."""
-    lines = [
-        f"| supervisor | detection, mean of {len(frontier.harmful)} sets | false positives, mean of "
-        f"{len(frontier.benign)} sets | unknown | ms, median and p95 | USD of 1,000 |",
-        "|---|---|---|---|---|---|",
-    ]
+    """Return three tables: the means with times and cost, detection by data set, false positives by data set.
+
+    With larger runs their means stand beside those on the same prompts, and the tables by data set show theirs.
+    """
+    more = bool(frontier.larger)
+    heads = ["supervisor", f"detection, mean of {len(frontier.harmful)} sets"]
+    heads += [f"false positives, mean of {len(frontier.benign)} sets"]
+    heads += ["detection, all prompts", "false positives, all prompts"] if more else []
+    heads += ["unknown", "ms, median and p95", "USD of 1,000"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for one in frontier.measured:
         unknown = one.unknown / one.verdicts if one.verdicts else 0.0
         cost = "–" if one.cost_usd is None or not one.verdicts else f"{one.cost_usd / one.verdicts * 1000:.4f}"
-        dr, fpr = one.mean(_RATES[0], frontier.harmful), one.mean(_RATES[1], frontier.benign)
-        lines.append(f"| `{one.name}` | {dr or '–'} | {fpr or '–'} | {unknown:.3f} | {_times(one.seconds)} | {cost} |")
+        means = _means(one, frontier) + (_means(frontier.larger.get(one.name), frontier) if more else [])
+        lines.append(f"| `{one.name}` | {' | '.join(means)} | {unknown:.3f} | {_times(one.seconds)} | {cost} |")
     for title, rate, sets in (
         ("detection", _RATES[0], frontier.harmful),
         ("false positives", _RATES[1], frontier.benign),
     ):
         lines += ["", f"| {title} | {' | '.join([f'`{name}`' for name in sets])} |", "|---" * (len(sets) + 1) + "|"]
         for one in frontier.measured:
-            cells = [_cell(one.rates.get(name, {}).get(rate)) for name in sets]
+            cells = [_cell(frontier.rates_of(one, name).get(rate)) for name in sets]
             lines.append(f"| `{one.name}` | {' | '.join(cells)} |")
     return lines
+
+
+def _means(one: Measured | None, frontier: Frontier) -> list[str]:
+    """Return mean detection and mean false positives, each with the number of items."""
+    if one is None:
+        return ["–", "–"]
+    means = one.mean(_RATES[0], frontier.harmful), one.mean(_RATES[1], frontier.benign)
+    return ["–" if mean is None else f"{mean} n={mean.n}" for mean in means]
 
 
 def _times(seconds: Sequence[float]) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from evals.asked import ask_only
+from evals.client import BUILTIN_POLICIES, load_guard
 from supervisors.errors import ConfigError
 
 BODY: dict[str, Any] = {
@@ -37,3 +38,15 @@ def test_a_name_that_no_stage_asks_is_an_error_that_names_those_there_are() -> N
 def test_what_is_not_of_the_right_shape_is_left_to_the_validation(body: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="no stage of the policy asks"):
         ask_only(body, ["guard"])
+
+
+@pytest.mark.parametrize("name", ["supervisors", "judges"])
+def test_every_row_of_the_published_table_can_be_asked_alone(name: str) -> None:
+    file = BUILTIN_POLICIES / f"{name}.yaml"
+    rows = load_guard(file, {}).policies()["default"].input.forced
+    assert len(rows) >= 5
+    for row in rows:
+        alone = load_guard(file, {}, [row])
+        assert alone.policies()["default"].input.forced == (row,)
+        assert alone.exhaustive
+    assert load_guard(file, {}).exhaustive  # nothing ends early where findings are only noted

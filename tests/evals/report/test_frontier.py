@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from evals.journal import JsonObject
@@ -76,3 +78,18 @@ def test_the_front_is_marked() -> None:
     low, high, worse = (rate(10, 100), rate(1, 100)), (rate(50, 100), rate(8, 100)), (rate(9, 100), rate(2, 100))
     frontier = read_frontier([(summary(section("a", low=low, high=high, worse=worse)), [])])
     assert [row[3] for row in draw_frontier(frontier).rows] == ["yes", "yes", "no"]
+
+
+def test_rates_over_more_prompts_stand_beside_those_on_the_same_prompts() -> None:
+    few = read_frontier([(summary(section("a", fast=(rate(1, 2), rate(0, 2)), slow=(rate(2, 2), rate(1, 2)))), [])])
+    many = read_frontier([(summary(section("a", fast=(rate(60, 90), rate(3, 90)))), [])])
+    lines = to_markdown(replace(few, larger={one.name: one for one in many.measured}))
+    assert "detection, all prompts" in lines[0]
+    fast, slow = lines[2:4]
+    assert "0.500" in fast
+    assert fast.index("n=2 ") < fast.index("0.667") < fast.index("n=90")
+    assert slow.count("| – |") >= 1
+    assert len({row.count("|") for row in lines[:4]}) == 1
+    text = "\n".join(lines)
+    assert "0.67 [0.00, 1.00] 60/90" in text  # each cell says how many
+    assert "1.00 [0.00, 1.00] 2/2" in text
