@@ -18,6 +18,7 @@ from evals.metrics import Outcome
 from evals.numbers import Numbers
 from evals.packed import Packed, count_equal
 from evals.rows import Row
+from evals.spill import Spill
 from evals.statistics.bootstrap import (
     Sample,
     Statistic,
@@ -170,9 +171,14 @@ def describe_flow(entries: Iterable[Entry]) -> list[Json]:
 
 
 class Efforts:
-    """Seconds and cost of each supervisor, over the verdicts where they were measured."""
+    """Seconds and cost of each supervisor, over the verdicts where they were measured.
 
-    def __init__(self) -> None:
+    Args:
+        spill: where the seconds lie.
+    """
+
+    def __init__(self, spill: Spill | None = None) -> None:
+        self._spill = Spill() if spill is None else spill
         self._found: dict[str, _Effort] = {}
 
     def take(self, row: Row) -> None:
@@ -181,7 +187,7 @@ class Efforts:
             if verdict.get("cached") is not True:
                 name = f"{verdict['supervisor']}@{verdict['stage']}"
                 if name not in self._found:
-                    self._found[name] = _Effort()
+                    self._found[name] = _Effort(self._spill)
                 self._found[name].take(verdict)
 
     def describe(self) -> JsonObject:
@@ -192,9 +198,9 @@ class Efforts:
 class _Effort:
     """Seconds and costs of one supervisor, without the verdicts they came with."""
 
-    def __init__(self) -> None:
+    def __init__(self, spill: Spill) -> None:
         self._n = self._priced = 0
-        self._seconds = Numbers()
+        self._seconds = Numbers(spill)
         self._cost = 0.0
 
     def take(self, verdict: JsonObject) -> None:

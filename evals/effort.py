@@ -11,6 +11,7 @@ from evals.discrimination import Efforts, ecdf, middle, p95
 from evals.journal import JsonObject
 from evals.numbers import Numbers
 from evals.rows import Row, group_of
+from evals.spill import Spill
 from evals.statistics.jsonable import Json
 
 _TIMES = ("service_s", "with_retries_s", "overhead_s", "guard_s")
@@ -87,6 +88,7 @@ class Latencies:
     """Times of trials by data set and target, as numbers."""
 
     def __init__(self) -> None:
+        self._spill = Spill()
         self._groups: dict[tuple[str, str], _Latency] = {}
 
     def take(self, row: Row) -> None:
@@ -94,7 +96,7 @@ class Latencies:
         group = group_of(row.planned)
         found = self._groups.get(group)
         if found is None:
-            found = self._groups[group] = _Latency()
+            found = self._groups[group] = _Latency(self._spill)
         found.take(row)
 
     def describe(self) -> list[Json]:
@@ -106,9 +108,9 @@ class Latencies:
 
 
 class _Latency:
-    def __init__(self) -> None:
-        self._values = {name: Numbers() for name in _TIMES}
-        self._supervisors = Efforts()
+    def __init__(self, spill: Spill) -> None:
+        self._values = {name: Numbers(spill) for name in _TIMES}
+        self._supervisors = Efforts(spill)
 
     def take(self, row: Row) -> None:
         self._supervisors.take(row)
