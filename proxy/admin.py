@@ -34,7 +34,7 @@ from proxy.wire.body import parse_body
 from proxy.wire.chat import CHAT
 from proxy.wire.errors import RequestError, internal, to_reply
 from proxy.workers.merging import Snapshot, merge
-from supervisors.errors import StoreError
+from supervisors.errors import QueryError, StoreError
 from supervisors.types import Cause, Label
 
 _BREAKER_WORDS: Mapping[int, Literal["closed", "half_open", "open"]] = {0: "closed", 1: "half_open", 2: "open"}
@@ -348,8 +348,10 @@ def _add_decisions(app: FastAPI, gateway: Gateway) -> None:
         filters = Filters(**query.model_dump())
         try:
             found = await gateway.journal.find(filters)
-        except StoreError as error:
+        except QueryError as error:
             raise RequestError(400, "invalid_value", f"The journal cannot answer: {error}.") from error
+        except StoreError as error:  # it may say where the journal is
+            raise RequestError(503, "record_unavailable", "The journal cannot answer now.") from error
         return _json({"object": "list", "data": list(found)})
 
     @app.get("/v1/decisions/{key}")

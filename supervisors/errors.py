@@ -10,6 +10,7 @@ GuardrailError
 ├── ReplyError           a reply came and breaks its contract
 ├── UpstreamError        the model server failed; carries the status for the caller
 ├── StoreError           the journal could not be written or read
+│   └── QueryError       it was asked for what it cannot look for: a mistake of whoever asked
 ├── PullError            the files of a guard could not be fetched
 └── DatasetError         a dataset is missing, drifted or malformed
 """
@@ -100,6 +101,10 @@ class UpstreamError(GuardrailError):
 
 class StoreError(GuardrailError):
     """The journal could not be written, read or proven."""
+
+
+class QueryError(StoreError):
+    """What was asked of the journal cannot be looked for; nothing is wrong with the journal."""
 
 
 class PullError(GuardrailError):

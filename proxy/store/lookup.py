@@ -13,7 +13,7 @@ from proxy.store.protocol import Filters, StoredRecord
 from proxy.store.query import MOST, SAME_REQUEST, bound
 from proxy.store.schema import FOUND, assemble
 from proxy.store.tables import COLUMNS, check_tables
-from supervisors.errors import StoreError
+from supervisors.errors import QueryError, StoreError
 
 _ROW: Final = "SELECT body, hash, content FROM guardrail_records"
 _LONGEST_S: Final = 10.0
@@ -41,7 +41,7 @@ class PostgresReader:
         """Return matching records by time, newest first."""
         if not 1 <= filters.limit <= MOST:
             msg = f"limit is {filters.limit}, it must be 1 to {MOST}"
-            raise StoreError(msg)
+            raise QueryError(msg)
         return self._read(lambda connection: _search(connection, filters))
 
     def _read(self, read: Callable[[Connection], Sequence[StoredRecord]]) -> Sequence[StoredRecord]:
@@ -49,6 +49,8 @@ class PostgresReader:
         if self._connection is not None:
             try:
                 return self._ask(self._connection, read)
+            except QueryError:
+                raise
             except StoreError:
                 self.close()
         self._connection = self._driver.connect(self._address, "guardrail-proxy reading", readonly=True)
@@ -95,7 +97,7 @@ def _search(connection: Connection, filters: Filters) -> Sequence[StoredRecord]:
         ).fetchone()
         if cursor is None:
             msg = f"after names no record: {filters.after!r}"
-            raise StoreError(msg)
+            raise QueryError(msg)
         where.append("(time, position) < (%s, %s)")
         values += cursor
     clause = " AND ".join(where) or "true"

@@ -10,7 +10,7 @@ from proxy.store.chain import storable
 from proxy.store.protocol import Filters, StoredRecord
 from proxy.store.retention import timestamp
 from proxy.store.schema import FOUND, assemble
-from supervisors.errors import StoreError
+from supervisors.errors import QueryError
 
 SAME_REQUEST = 100
 """Most records shown of one request id."""
@@ -34,11 +34,11 @@ def search(connection: sqlite3.Connection, filters: Filters) -> Sequence[StoredR
     """Return matching records by time, newest first.
 
     Raises:
-        StoreError: the limit is out of range, or `after` names no record.
+        QueryError: the limit is out of range, or `after` names no record.
     """
     if not 1 <= filters.limit <= MOST:
         msg = f"limit is {filters.limit}, it must be 1 to {MOST}"
-        raise StoreError(msg)
+        raise QueryError(msg)
     where, values = _conditions(filters)
     if filters.after is not None:
         cursor = connection.execute(
@@ -46,7 +46,7 @@ def search(connection: sqlite3.Connection, filters: Filters) -> Sequence[StoredR
         ).fetchone()
         if cursor is None:
             msg = f"after names no record: {filters.after!r}"
-            raise StoreError(msg)
+            raise QueryError(msg)
         where.append("(time, position) < (?, ?)")
         values += cursor
     clause = " AND ".join(where) or "1"

@@ -53,6 +53,8 @@ async def test_a_journal_in_postgres_from_the_config_to_verify_and_replay(
         assert "guardrail_records_total 3.0" in scrape
         found = (await proxy.client.get("/v1/decisions", params={"decision": "block", "supervisor": "words"})).json()
         assert [row["outcome"] for row in found["data"]] == ["blocked_input"]
+        wrong = await proxy.client.get("/v1/decisions", params={"after": "nobody"})
+        assert (wrong.status_code, "after names no record" in wrong.text) == (400, True)
         code, said = await verify(capsys, "--metrics", f"{proxy.client.base_url}/metrics")
         assert (code, "the metrics equal the journal" in said) == (0, True), said
         proxy.send()
@@ -82,6 +84,8 @@ async def test_proxy_and_server_killed_under_load_leave_a_journal_that_holds(
             await until(lambda: any("journal cannot be written" in line for line in proxy.log))
             refused = await proxy.client.post("/v1/chat/completions", json=chat_body())
             assert (refused.status_code, refused.json()["error"]["code"]) == (503, "record_unavailable")
+            found = await proxy.client.get("/v1/decisions")
+            assert (found.status_code, str(cluster.folder) in found.text) == (503, False)
             await asyncio.to_thread(cluster.start)
             await until(lambda: any("journal writes again" in line for line in proxy.log))
             await sending
