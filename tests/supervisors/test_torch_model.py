@@ -19,7 +19,8 @@ from supervisors.testing import FakeContext, exchange
 from supervisors.torch_model import EXTRA, TorchModel, check_extra, check_folder
 from supervisors.types import Label
 from supervisors.windows import Text
-from tests.supervisors.tiny_torch import MISSING, WORDS, write_model
+from tests.supervisors.tiny_torch import MISSING, write_model
+from tests.supervisors.tiny_words import WORDS
 
 needs_extra = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
 

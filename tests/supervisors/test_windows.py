@@ -10,7 +10,7 @@ import pytest
 from supervisors.encoder import EncoderCard, resolve_encoder
 from supervisors.errors import ConfigError, MissingError
 from supervisors.windows import Text, Windows, check_files, check_packages, find_order
-from tests.supervisors.tiny_torch import WORDS, write_tokenizer
+from tests.supervisors.tiny_words import WORDS, write_tokenizer
 
 NAMES = "tokenizer.json", "*.safetensors"
 

@@ -8,9 +8,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from tests.supervisors.tiny_words import WORDS, write_tokenizer
+
 NEEDED = ("onnxruntime", "tokenizers", "numpy", "onnx")
 MISSING = [name for name in NEEDED if find_spec(name) is None]
-_WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "violet", "umbrella")
 
 
 def write_model(folder: Path, *, names: tuple[str, str] = ("BENIGN", "MALICIOUS"), odd_output: bool = False) -> Path:
@@ -23,7 +24,7 @@ def write_model(folder: Path, *, names: tuple[str, str] = ("BENIGN", "MALICIOUS"
     """
     folder.mkdir(parents=True, exist_ok=True)
     _write_graph(folder / "model.onnx", odd_output=odd_output)
-    _write_tokenizer(folder / "tokenizer.json")
+    write_tokenizer(folder / "tokenizer.json")
     labels = {str(index): name for index, name in enumerate(names)}
     (folder / "config.json").write_text(json.dumps({"id2label": labels}))
     return folder
@@ -45,7 +46,7 @@ def _write_graph(file: Path, *, odd_output: bool) -> None:
         helper.make_node("Add", ["scaled", "shift"], ["logits"]),
     ]
     constants = [
-        helper.make_tensor("word", whole, [1], [_WORDS.index("violet")]),
+        helper.make_tensor("word", whole, [1], [WORDS.index("violet")]),
         helper.make_tensor("scale", real, [len(scale)], scale),
         helper.make_tensor("shift", real, [len(shift)], shift),
     ]
@@ -54,14 +55,3 @@ def _write_graph(file: Path, *, odd_output: bool) -> None:
     graph = helper.make_graph(nodes, "tiny", inputs, outputs, constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     onnx.save(model, str(file))
-
-
-def _write_tokenizer(file: Path) -> None:
-    tokenizers: Any = import_module("tokenizers")
-    vocabulary = {word: index for index, word in enumerate(_WORDS)}
-    tokenizer: Any = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    tokenizer.save(str(file))

@@ -7,9 +7,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from tests.supervisors.tiny_words import WORDS, write_tokenizer
+
 NEEDED = ("torch", "transformers", "safetensors", "tokenizers")
 MISSING = [name for name in NEEDED if find_spec(name) is None]
-WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "violet", "umbrella")
 
 
 def write_model(folder: Path, *, names: tuple[str, ...] = ("BENIGN", "MALICIOUS"), types: int = 2) -> Path:
@@ -39,15 +40,3 @@ def write_model(folder: Path, *, names: tuple[str, ...] = ("BENIGN", "MALICIOUS"
     transformers.BertForSequenceClassification(config).save_pretrained(str(folder))
     write_tokenizer(folder / "tokenizer.json")
     return folder
-
-
-def write_tokenizer(file: Path) -> None:
-    """Write a tokenizer of seven words."""
-    tokenizers: Any = import_module("tokenizers")
-    vocabulary = {word: index for index, word in enumerate(WORDS)}
-    tokenizer: Any = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    tokenizer.save(str(file))
