@@ -378,6 +378,7 @@ def _check_streams(path: str, policy: Policy, supervisors: Mapping[str, Supervis
             yield Finding("error", f"{path}.output.stream.mode", message)
         longest = getattr(supervisor, "holdback_chars", None)
         overlap = stream.overlap_chars
-        if capability == "incremental" and longest is not None and overlap is not None and longest() > overlap:
+        early = capability in ("incremental", "windowed")
+        if early and longest is not None and overlap is not None and longest() > overlap:
             message = f"{name} needs an overlap of {longest()} characters, {overlap} are configured; leave it out"
             yield Finding("error", f"{path}.output.stream.overlap_chars", message)

@@ -52,17 +52,17 @@ def group_supervisors(
 
 
 def holdback_of(supervisor: Supervisor) -> int:
-    """Return how many characters a supervisor's longest match may still need, 0 unless it is incremental."""
-    if stream_capability(supervisor) != "incremental":
-        return 0
+    """Return how many characters a supervisor's longest match may still need.
+
+    A panel of rules and judges follows the schedule of the judges, and still needs what its rules need.
+    """
     longest: Callable[[], int] | None = getattr(supervisor, "holdback_chars", None)
     return longest() if longest is not None else 0
 
 
 def first_open(named: Sequence[tuple[str, Supervisor]], text: str) -> int:
     """Return where in a growing text a match longer than the hold-back may have begun; its length if none can."""
-    incremental = [one for _, one in named if stream_capability(one) == "incremental"]
-    found = [int(ask(text)) for one in incremental if (ask := getattr(one, "first_open", None)) is not None]
+    found = [int(ask(text)) for _, one in named if (ask := getattr(one, "first_open", None)) is not None]
     return min(found, default=len(text))
 
 

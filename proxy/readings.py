@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from proxy.frontier import Field
+from proxy.frontier import Field, holdback_start
 from proxy.literals import masks_strings
-from proxy.passes import Group, Pass, first_open
+from proxy.passes import Group, Pass, first_open, holdback_of
 from proxy.redact import Mark, RedactionImpossible, mask_arguments, mask_json
 from proxy.wire.segments import SegmentList
 from supervisors.types import Media, Segment, Supervisor
@@ -55,6 +55,17 @@ def find_open(grown: Field, start: int, named: Sequence[tuple[str, Supervisor]])
     }  # joined, and as it begins anew
     found = min([begin + first_open(named, grown.text[begin : grown.windowed]) for begin in begins])
     return found if found < grown.windowed else None
+
+
+def credit_of(grown: Field, named: Sequence[tuple[str, Supervisor]]) -> int:
+    """Return how far a look at the whole growing text covers it: all of it, but for what rules in a panel still need.
+
+    Args:
+        grown: the field, looked at to its end.
+        named: who looked.
+    """
+    held = max([holdback_of(supervisor) for _, supervisor in named], default=0)
+    return min(holdback_start(grown.text, grown.length, held), first_open(named, grown.text))
 
 
 class Readings:

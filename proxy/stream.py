@@ -15,7 +15,7 @@ from proxy.frontier import SENTENCE_ENDS, Field, clear_of_cuts, end_of_words, ha
 from proxy.passes import Group, Pass, group_supervisors, holdback_of, join_passes, shift_spans
 from proxy.plan import StagePlan
 from proxy.policy import Reason, judge_verdict
-from proxy.readings import Readings, find_open, mask_held
+from proxy.readings import Readings, credit_of, find_open, mask_held
 from proxy.redact import Mark, RedactionImpossible, marks_at, merge_spans
 from proxy.wire.adapter import Chunk, Frames, Piece
 from supervisors.light import light_dataclass
@@ -254,7 +254,7 @@ class Gate:
         read = self._readings()
         for name, grown in self._judged_fields(complete=complete):
             read.add(self._path(name), grown, 0, grown.length)
-            grown.credit = grown.length
+            grown.credit = grown.length if complete or grown.ended else credit_of(grown, self._groups[group])
         return read.ask(group, self._groups[group], complete=complete)
 
     def _readings(self) -> Readings:

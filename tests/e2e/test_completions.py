@@ -222,7 +222,11 @@ async def test_a_supervisor_that_breaks_mid_stream_ends_it_with_an_error_frame(t
         "policies": policy(output={"forced": ["words"], "stream": {"window_chars": 5}}),
     }
     async with FakeUpstream() as up, serving(guarded(up, tmp_path, **parts)) as proxy:
-        up.script(Answer(frames=sse(*chunks_of("first part ", "more words ", "second part ", "third"))))
+        up.script(
+            Answer(
+                frames=sse(*chunks_of("first part ", "more words ", "and some more of them ", "second part ", "third"))
+            )
+        )
         reply = await complete(proxy, stream=True)
         assert frames_of(reply)[-1]["error"]["code"] == "guardrail_unavailable"
         assert "second" not in reply.text

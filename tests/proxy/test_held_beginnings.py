@@ -6,6 +6,7 @@ import base64
 import random
 import re
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,8 +16,10 @@ from proxy.plan import Planner, Request
 from proxy.policy import Policy
 from proxy.stream import Gate
 from proxy.wire.chat import CHAT
+from supervisors.plugins import build_supervisor
 from supervisors.rules import Rules
-from tests.proxy.test_stream import FRAMES, delta, plan_of, run_gate, text_of
+from supervisors.testing import Always
+from tests.proxy.test_stream import CANARY, FRAMES, delta, plan_of, run_gate, text_of
 
 BODY = base64.b64encode(random.Random(4).randbytes(240)).decode()  # noqa: S311 - a made-up key
 KEY = f"-----BEGIN RSA PRIVATE KEY-----\n{BODY[:64]}\n{BODY[64:]}\n-----END RSA PRIVATE KEY-----"
@@ -127,3 +130,30 @@ def test_what_is_redacted_goes_as_a_whole_and_the_rest_stays() -> None:
     left = text_of(run_gate(gate, [*[delta(text[i : i + 9]) for i in range(0, len(text), 9)], delta("", "stop")]))
     assert left == f"{BEFORE}[REDACTED:secrets.private_key]{AFTER}"
     assert gate.late_spans == 0
+
+
+@pytest.mark.parametrize("schedule", ["windowed", "growth"])
+@pytest.mark.parametrize("kind", ["vote", "cascade"])
+def test_rules_in_a_panel_hold_back_what_they_need_whatever_the_others_do(kind: str, schedule: str) -> None:  # G-33
+    rules, judge = Rules(keywords=(CANARY,), presets=("secrets.private_key",)), Always(capability=schedule)
+    panels: Mapping[str, Mapping[str, Any]] = {
+        "vote": {"use": "vote", "strategy": "any", "members": {"rules": rules, "judge": judge}},
+        "cascade": {"use": "cascade", "steps": [{"supervisor": rules}, {"supervisor": judge}]},
+    }
+    panel = build_supervisor(panels[kind])
+    for match in (CANARY, KEY[:200]):
+        for lead in range(0, 40, 3):
+            before = "so it goes " * 20 + "x " * lead
+            deltas = [delta(char) for char in before + match + " and on and on"]
+            gate = Gate(plan_of(panel, window_chars=16), FRAMES, 0, 1)
+            left = text_of(run_gate(gate, [*deltas, delta("", "stop")]))
+            assert gate.block is not None
+            assert before.startswith(left)
+
+
+def test_panels_of_judges_alone_hold_nothing_back() -> None:
+    vote = build_supervisor(
+        {"use": "vote", "strategy": "any", "members": {"a": Always(capability="growth"), "b": Always()}}
+    )
+    gate = Gate(plan_of(vote, window_chars=16), FRAMES, 0, 1)
+    assert text_of(run_gate(gate, [delta("a b " * 9)])) == "a b " * 9
