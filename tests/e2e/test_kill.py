@@ -8,7 +8,7 @@ import re
 import signal
 import sqlite3
 import sys
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import Process
 from pathlib import Path
 
 import orjson
@@ -44,19 +44,17 @@ BODIES: tuple[dict[str, object], ...] = (
 
 
 async def start(config: Path) -> tuple[Process, str]:
-    """Start the proxy and return it with its address, read from its log."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "proxy.cli", "serve", "--config", str(config), stderr=PIPE
-    )
-    assert process.stderr is not None
+    """Start the proxy and return it with its address, read from its log: a file, for nobody would empty a pipe."""
+    log = config.with_suffix(".log")
+    command = [sys.executable, "-m", "proxy.cli", "serve", "--config", str(config)]
+    with log.open("wb") as written:
+        process = await asyncio.create_subprocess_exec(*command, stderr=written)
     async with asyncio.timeout(PATIENCE_S):
-        async for line in process.stderr:
-            found = re.search(rb'"port":(\d+)', line)
-            if found:
-                url = f"http://127.0.0.1:{int(found[1])}"
-                await wait_ready(url)
-                return process, url
-    raise AssertionError("the proxy did not start")
+        while not (found := re.findall(rb'"port":(\d+)', log.read_bytes())):  # noqa: ASYNC110 - it is another process's
+            await asyncio.sleep(0.05)
+    url = f"http://127.0.0.1:{int(found[0])}"
+    await wait_ready(url)
+    return process, url
 
 
 async def wait_ready(url: str) -> None:
