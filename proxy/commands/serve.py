@@ -101,7 +101,10 @@ def serve_worker(args: argparse.Namespace, seat: Seat) -> int:
     app = create_app(config, source)
     app.gateway.hmac_key = seat.read_key()
     app.gateway.peers = Peers(seat.folder, partial(take_snapshot, app.gateway))
-    return serve(app, socket.socket(fileno=seat.listener), args.config, seat.parent)
+    try:
+        return serve(app, socket.socket(fileno=seat.listener), args.config, seat.parent)
+    finally:
+        seat.leave()
 
 
 def serve(app: App, listener: socket.socket, file: Path, parent: int | None = None) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import select
 import shutil
 import socket
 import sys
@@ -51,6 +52,12 @@ class Seat:
     def read_key(self) -> bytes:
         """Return the key of the digests, the same for all workers of a start."""
         return (self.folder / _KEY).read_bytes()
+
+    def leave(self) -> None:
+        """Remove the folder if the process above is gone, which otherwise does it."""
+        gone, _, _ = select.select([self.parent], [], [], 0)  # nothing is ever written: it can be read at its end only
+        if gone:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def serve_crew(args: argparse.Namespace, listener: socket.socket, started: Callable[[], None]) -> int:

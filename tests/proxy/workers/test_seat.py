@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 from proxy.workers.seat import Seat
@@ -15,6 +16,20 @@ def test_a_seat_is_handed_on_as_a_word(tmp_path: Path) -> None:
     (folder / "key").write_bytes(b"k" * 32)
     seat = Seat.parse(str(Seat(folder, 3, 4)))
     assert (seat, seat.read_key()) == (Seat(folder, 3, 4), b"k" * 32)
+
+
+def test_the_folder_goes_with_the_process_above_or_with_the_last_worker(tmp_path: Path) -> None:
+    folder = tmp_path / "common"
+    folder.mkdir()
+    (folder / "key").touch()
+    parent, ours = os.pipe()
+    seat = Seat(folder, 0, parent)
+    seat.leave()
+    assert folder.exists()
+    os.close(ours)
+    seat.leave()
+    assert not folder.exists()
+    os.close(parent)
 
 
 async def test_workers_need_a_folder_to_share(tmp_path: Path) -> None:
