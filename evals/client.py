@@ -385,9 +385,9 @@ def objects(value: Json) -> list[JsonObject]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def number(value: Json) -> float | None:
-    """Return a JSON number, None for anything else."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+def number(raw: Json) -> float | None:
+    """Return a finite JSON number, None for anything else."""
+    return float(raw) if isinstance(raw, int | float) and not isinstance(raw, bool) and abs(raw) <= 1e308 else None
 
 
 def redact_reply(text: str, spans: Sequence[Span]) -> str | None:

@@ -27,6 +27,7 @@ __all__ = [
     "JsonObject",
     "LineType",
     "canonical",
+    "check_fits",
     "find_break",
     "now_text",
     "parse_object",
@@ -39,6 +40,8 @@ LineType = Literal[
 ]
 FIRST_PREV = "0" * 64
 MAX_LINE_BYTES = 16 * 1024 * 1024
+_CHAIN_BYTES = 1024
+"""More than the members of the chain take."""
 _CHAIN = frozenset({"seq", "ts", "type", "prev_sha256", "sha256"})
 _PLACE = "." * 64
 _PLACE_MEMBER = f'"sha256":"{_PLACE}",'
@@ -99,6 +102,17 @@ def _seal(entry: Entry, seq: int, prev: str, ts: str) -> tuple[JsonObject, str]:
         msg = f"a {entry.type} line has {len(text)} bytes, at most {MAX_LINE_BYTES}; long texts go to text/"
         raise StoreError(msg)
     return line, text
+
+
+def check_fits(entry: Entry) -> None:
+    """Hold an entry against what a line can be, before it shares a batch with others.
+
+    Raises:
+        ValueError: a number in it is not finite, or it is too long for a line.
+    """
+    if len(canonical(dict(entry.fields))) > MAX_LINE_BYTES - _CHAIN_BYTES:
+        msg = f"a {entry.type} line of at most {MAX_LINE_BYTES} bytes cannot hold it"
+        raise ValueError(msg)
 
 
 class Chain:

@@ -10,10 +10,11 @@ from time import monotonic
 from typing import Literal
 
 from evals.client import number
-from evals.journal import Entry, JsonObject
+from evals.journal import Entry, JsonObject, check_fits
 from evals.limit import Limiter
 from evals.plan import PlannedTrial
 from evals.trials import Finished, outline, verdict_of
+from evals.usage import total_of
 from evals.writer import Writer
 from supervisors.errors import GuardrailError, StoreError
 from supervisors.types import Label
@@ -108,13 +109,13 @@ class Counts:
 
 
 def tokens_of(line: JsonObject) -> int | None:
-    """Return the tokens a trial line reports, None where a model answered and its server said nothing of them."""
+    """Return the tokens a trial line reports, None where a model was asked and its server did not tell them."""
     usage = line.get("usage")
     if line.get("cached") is True:
         return 0
     if not isinstance(usage, dict):
         return 0 if line.get("answer") is None else None
-    return int(sum([number(usage.get(name)) or 0 for name in ("prompt_tokens", "completion_tokens")]))
+    return total_of(usage)
 
 
 class Runner:
@@ -271,13 +272,15 @@ class Runner:
     async def _send_bounded(self, trial: PlannedTrial) -> Finished:
         try:
             async with asyncio.timeout(self._limits.deadline_s):
-                return await self._send(trial)
+                finished = await self._send(trial)
+            check_fits(Entry("trial", finished.fields))
         except TimeoutError:
             return Finished(outline(trial, "error", "timeout", f"deadline of {self._limits.deadline_s:g} s"))
         except StoreError:
             raise
         except (GuardrailError, *_DEFECTS) as error:
             return Finished(outline(trial, "error", "defect", type(error).__name__))
+        return finished
 
 
 def _is_used_up(limits: Limits, counts: Counts) -> bool:

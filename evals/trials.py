@@ -13,6 +13,7 @@ from evals.plan import PlannedTrial, messages_of
 from evals.statistics.jsonable import Json
 from evals.targets import Price, Sampling
 from evals.types import Item, Message, sha256_text
+from evals.usage import short, token_counts, usage_behind
 from supervisors.ask import is_local
 from supervisors.nesting import walk
 from supervisors.refusal import AnswerKind, behaviour_of
@@ -105,7 +106,7 @@ class Sender:
             return Finished(outline(planned, "error", called.failed[-1].kind, None) | _tries(called))
         if answer.status != 200 and not answer.judged:
             detail = str(as_object(answer.body.get("error")).get("code") or "")
-            basis = outline(planned, "error", f"status_{answer.status}", detail or None)
+            basis = outline(planned, "error", f"status_{answer.status}", short(detail) or None)
             return Finished(basis | _tries(called), auth_failed=answer.status in (401, 403))
         record: JsonObject = {}
         record_id = answer.headers.get("x-guardrail-id") or _text(answer.body.get("id"), when=planned.arm == "check")
@@ -114,7 +115,7 @@ class Sender:
             if looked.record is None:
                 cause = "record_refused" if looked.refused else "no_record"
                 return Finished(
-                    outline(planned, "error", cause, record_id) | _tries(called), auth_failed=looked.refused
+                    outline(planned, "error", cause, short(record_id)) | _tries(called), auth_failed=looked.refused
                 )
             record = looked.record
         return self._describe(planned, called, answer, record)
@@ -129,13 +130,15 @@ class Sender:
         if planned.arm != "check" and answer.status == 200:
             described, texts = describe_answer(answer.body)
             fields |= described
+        elif planned.arm != "check":
+            fields["usage"] = usage_behind(record)
         if made is not None:
             fields |= gate_fields(made)
             if made.action == "redact" and texts and planned.arm == "observed":
                 behind = redact_reply(texts[0], made.spans)
                 fields["behind"] = None if behind is None else _described_text(behind)
                 texts += [] if behind is None else [behind]
-        fields["record_id"] = record.get("id")
+        fields["record_id"] = short(record.get("id"))
         fields["headers"] = {name: answer.headers[name] for name in _HEADERS if name in answer.headers} or None
         # An observing proxy asks everybody in line: who would only watch is known from the policy then.
         decides_here = planned.arm in ("observed", "check") and not self.proxied
@@ -164,7 +167,7 @@ class Sender:
         usage = as_object(fields.get("usage"))
         tokens_in, tokens_out = number(usage.get("prompt_tokens")), number(usage.get("completion_tokens"))
         if self.price is None or tokens_in is None or tokens_out is None:
-            return 0.0 if fields.get("blocked") and fields.get("answer") is None else None
+            return 0.0 if fields.get("blocked") and fields["usage"] is fields["answer"] is None else None
         return self.price.cost(int(tokens_in), int(tokens_out))
 
 
@@ -245,7 +248,7 @@ def describe_answer(body: JsonObject) -> tuple[JsonObject, list[str]]:
     content, refusal = _string(message.get("content")), _string(message.get("refusal"))
     reasoning = _string(message.get("reasoning_content")) or _string(message.get("reasoning"))
     calls = objects(message.get("tool_calls"))
-    finish = choice.get("finish_reason")
+    finish = short(choice.get("finish_reason"))
     fields: JsonObject = {
         "answer": {
             **_described_text(content or refusal),
@@ -256,8 +259,8 @@ def describe_answer(body: JsonObject) -> tuple[JsonObject, list[str]]:
         },
         "reasoning": _described_text(reasoning) if reasoning else None,
         "behaviour": _behaviour(content, refusal, reasoning, finish, acted=bool(calls)),
-        "usage": body.get("usage") if isinstance(body.get("usage"), dict) else None,
-        "served_model": body.get("model") if isinstance(body.get("model"), str) else None,
+        "usage": token_counts(body.get("usage")),
+        "served_model": short(body.get("model")),
     }
     return fields, [content or refusal, *([reasoning] if reasoning else [])]
 
@@ -366,10 +369,13 @@ def enforced_verdicts(line: JsonObject) -> list[JsonObject]:
 
 
 def verdict_of(line: JsonObject) -> tuple[Label, Cause | None]:
-    """Return what the policy said in a finished trial: unsafe if flagged, else unknown if anybody who enforces is."""
+    """Return what the policy said in a finished trial: unsafe if flagged, else unknown if anybody who enforces is.
+
+    Members of a panel or cascade are left out, as they are where the policy decides: it answers for them.
+    """
     if line.get("flagged") is True:
         return Label.UNSAFE, None
-    verdicts = enforced_verdicts(line)
+    verdicts = [verdict for verdict in enforced_verdicts(line) if "/" not in str(verdict.get("supervisor"))]
     causes = [Cause(str(v["cause"])) for v in verdicts if v.get("cause") is not None]
     known = [cause for cause in Cause if cause in causes and cause is not Cause.SKIPPED]
     if known:

@@ -9,10 +9,11 @@ from time import monotonic
 import pytest
 
 from evals.folder import RunFolder
-from evals.journal import JournalFile, JsonObject, read_journal
+from evals.journal import MAX_LINE_BYTES, JournalFile, JsonObject, read_journal
 from evals.limit import Limiter, fixed
 from evals.plan import PlannedTrial
 from evals.replay import Counts, Ending, Limits, Runner
+from evals.statistics.jsonable import Json
 from evals.trials import Finished, outline
 from evals.writer import Writer
 from tests.timing import PATIENCE_S
@@ -121,6 +122,18 @@ async def test_a_defect_in_one_trial_is_that_trials_error(tmp_path: Path) -> Non
     assert [line["detail"] for line in lines if line["status"] == "error"] == ["KeyError"]
 
 
+@pytest.mark.parametrize("value", [float("nan"), "x" * MAX_LINE_BYTES])
+async def test_a_line_that_cannot_be_written_is_that_trials_error(tmp_path: Path, value: Json) -> None:  # H-126
+    async def send(trial: PlannedTrial) -> Finished:
+        made = await _ok(trial)
+        return Finished({**made.fields, "latency": {"service_s": value}}) if trial.item_id == "i3" else made
+
+    ending, lines = await _run(tmp_path, send, 10)
+    assert ending == "done"
+    assert [line["detail"] for line in lines if line["status"] == "error"] == ["ValueError"]
+    assert len(lines) == 10
+
+
 async def test_a_trial_that_hangs_ends_at_its_deadline(tmp_path: Path) -> None:  # H-27, H-125
     async def send(trial: PlannedTrial) -> Finished:
         await asyncio.Event().wait()
@@ -173,9 +186,12 @@ async def test_a_budget_of_tokens_or_seconds_stops_a_run_too(tmp_path: Path) -> 
         assert len(lines) in done
 
 
-async def test_a_server_that_reports_no_tokens_cannot_keep_a_budget_of_them(tmp_path: Path) -> None:  # H-38, H-133
+@pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": 3}])
+async def test_a_server_that_reports_no_tokens_cannot_keep_a_budget_of_them(
+    tmp_path: Path, usage: JsonObject | None
+) -> None:  # H-38, H-133
     async def send(trial: PlannedTrial) -> Finished:
-        return Finished({**outline(trial, "ok", None, None), "answer": {}})
+        return Finished({**outline(trial, "ok", None, None), "answer": {}, "usage": usage})
 
     ending, lines = await _run(tmp_path, send, 500, Limits(max_run_tokens=1_000_000), fixed(4))
     assert (ending, len(lines) <= 8) == ("budget", True)

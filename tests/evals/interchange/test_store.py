@@ -12,7 +12,7 @@ from evals.cli import main
 from evals.folder import RunFolder
 from evals.summary import load_run, summarise
 from evals.verify import verify
-from tests.evals.interchange.logs import LOGS, change_garak
+from tests.evals.interchange.logs import LOGS, change_garak, change_inspect
 
 _SOURCES = (
     ("inspect", "inspect.eval", 0),
@@ -40,6 +40,18 @@ def test_every_real_log_becomes_a_run_that_verifies(tmp_path: Path, source: str,
     missing = [check.name for check in broken if "has no line" not in str(check.broken)]
     assert missing == []
     assert bool(broken) == (name == "inspect-killed.eval")
+
+
+def test_a_log_with_numbers_that_are_none_is_imported_without_them(tmp_path: Path) -> None:  # H-126
+    def spoil(body: dict[str, Any]) -> None:
+        body["output"]["usage"] = {"input_tokens": float("nan"), "output_tokens": 2}
+        body["output"]["time"] = float("nan")
+
+    path = change_inspect(tmp_path / "log.eval", "samples/g/0_epoch_0_epoch_1.json", spoil)
+    assert _import(tmp_path, "inspect", path) == 0
+    lines = [json.loads(line) for line in RunFolder(tmp_path / "r").journal.read_text().splitlines()]
+    first = next(line for line in lines if line["type"] == "trial")
+    assert (first["usage"], first["latency"]) == ({"completion_tokens": 2}, None)
 
 
 def test_imported_answers_count_by_the_mapped_scorer(tmp_path: Path) -> None:
