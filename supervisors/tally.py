@@ -65,8 +65,15 @@ def _count(ballots: Sequence[Ballot], label: Label) -> int:
 
 
 def _missing(ballots: Sequence[Ballot], detail: str | None = None) -> Outcome:
-    causes = [ballot.cause or Cause.ABSTAINED for ballot in ballots if ballot.label is Label.UNKNOWN]
+    """Return unknown with the gravest cause; with a vote of unsafe it is never ``skipped``, which would pass (G-17)."""
+    causes = [_cause(ballot) for ballot in ballots if ballot.label is Label.UNKNOWN]
+    if _count(ballots, Label.UNSAFE):
+        causes.append(Cause.ABSTAINED)
     return Outcome(Label.UNKNOWN, join_causes(causes or [Cause.SKIPPED]), detail)
+
+
+def _cause(ballot: Ballot) -> Cause:
+    return ballot.cause or Cause.ABSTAINED
 
 
 def default_min_answers(n: int) -> int:
@@ -186,11 +193,11 @@ def _risk(ballot: Ballot, *, use_scores: bool) -> float:
 
 
 def tally_first_available(ballots: Sequence[Ballot]) -> Outcome:
-    """Follow the first member, in order, that knows; if nobody does, take the cause of the last."""
+    """Follow the first member, in order, that knows; if nobody does, take the cause of the last that was asked."""
     for ballot in ballots:
         if ballot.label is not Label.UNKNOWN:
             return Outcome(ballot.label)
-    return _missing(ballots[-1:])
+    return _missing([ballot for ballot in ballots if _cause(ballot) is not Cause.SKIPPED][-1:])
 
 
 def settled(rule: Rule, ballots: Sequence[Ballot | None]) -> Outcome | None:

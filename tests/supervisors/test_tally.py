@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import permutations, product
+from itertools import chain, permutations, product
 
 import pytest
 from hypothesis import given
@@ -172,6 +172,24 @@ def test_nine_of_twenty_seven_vectors_are_decided_after_two_answers() -> None:
 def test_the_cause_of_a_panel_is_the_gravest_of_its_members(causes: list[Cause], expected: Cause) -> None:  # G-27
     missing = [Ballot(Label.UNKNOWN, cause=cause) for cause in causes]
     assert tally_majority([S, *missing]).cause is expected
+
+
+EVERY_BALLOT = (S, U, *[Ballot(Label.UNKNOWN, cause=cause) for cause in Cause])
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_an_objection_or_a_failure_is_never_only_skipped(name: str) -> None:  # G-17, G-24: skipped passes
+    rule = RULES[name]
+    for votes in chain.from_iterable(product(EVERY_BALLOT, repeat=n) for n in range(1, 5)):
+        heard = any(vote.label is Label.UNSAFE or vote.cause not in (None, Cause.SKIPPED) for vote in votes)
+        outcome = rule(votes)
+        assert not heard or outcome.cause is not Cause.SKIPPED, votes
+        assert (outcome.cause is None) == (outcome.label is not Label.UNKNOWN)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_panel_nobody_of_which_is_applicable_is_skipped(name: str) -> None:  # G-17
+    assert RULES[name]([Ballot(Label.UNKNOWN, cause=Cause.SKIPPED)] * 3).cause is Cause.SKIPPED
 
 
 def test_first_available_takes_the_cause_of_the_last() -> None:

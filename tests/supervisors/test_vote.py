@@ -337,3 +337,10 @@ def test_the_author_of_a_panel_is_told_when_its_judges_are_one() -> None:  # J-0
     assert advise(panel(Always(), Always(), Always())) == ()
     assert "members a, c ask the same model 'one'" in advise(judges("one", "other", "one"))[0]
     assert "no second opinion" in advise(judges("one"))[0]
+
+
+@pytest.mark.parametrize("options", [{}, {"strategy": "all"}, {"strategy": "quorum", "count": 2}])
+async def test_an_objection_beside_members_that_are_not_applicable_does_not_pass(options: dict[str, Any]) -> None:
+    # G-17, G-24: `unknown/skipped` would pass
+    verdict = await vote_on(panel(Always(unsafe("canary")), Always(unknown(Cause.SKIPPED)), **options))
+    assert (verdict.label, verdict.cause) == (Label.UNKNOWN, Cause.ABSTAINED)
