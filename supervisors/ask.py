@@ -88,6 +88,13 @@ async def _assess_in_time(name: str, supervisor: Supervisor, exchange: Exchange,
 async def _assess(name: str, supervisor: Supervisor, exchange: Exchange, context: Context) -> Verdict:
     try:
         verdict: object = await supervisor.assess(exchange, context)  # a plugin may break its promise
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        # Nobody cancelled the question: the supervisor awaited something that was, which is its failure.
+        log.warning("supervisor failed", extra={"supervisor": name, "error": "CancelledError"})
+        return _cancelled()
     except Exception as error:  # noqa: BLE001 - the one broad except: any failure is `unknown`, with its type in the log
         return _to_unknown(name, error)
     if not isinstance(verdict, Verdict):  # pyright: ignore[reportUnnecessaryIsInstance] # as said
@@ -178,8 +185,9 @@ async def ask_all(
     if len(found) == len(named):
         return tuple(found.values())
     if not settled:
-        await _ask_remote(remote, exchange, context, decided, found)
-    return tuple([found.get(name) or _skipped(name) for name, _ in named])
+        settled = await _ask_remote(remote, exchange, context, decided, found)
+    missing = unknown(Cause.SKIPPED) if settled else _cancelled()  # only who was not needed may pass as not asked
+    return tuple([found.get(name) or Assessment(name, missing) for name, _ in named])
 
 
 async def _ask_remote(
@@ -188,20 +196,25 @@ async def _ask_remote(
     context: Context,
     decided: Callable[[str, Verdict], bool],
     found: dict[str, Assessment],
-) -> None:
+) -> bool:
+    """Fill `found` and return whether a verdict settled the decision."""
     tasks: list[asyncio.Task[None]] = []
+    settled = False
 
     async def ask_one(name: str, supervisor: Supervisor) -> None:
+        nonlocal settled
         assessment = await ask(name, supervisor, exchange, context)
         found[name] = assessment
         if assessment.verdict.label is not _SAFE and decided(name, assessment.verdict):
+            settled = True
             for task in tasks:
                 if task is not asyncio.current_task():
                     task.cancel()
 
     async with asyncio.TaskGroup() as group:
         tasks.extend([group.create_task(ask_one(name, supervisor)) for name, supervisor in remote])
+    return settled
 
 
-def _skipped(name: str) -> Assessment:
-    return Assessment(name, unknown(Cause.SKIPPED))
+def _cancelled() -> Verdict:
+    return unknown(Cause.ERROR, detail="cancelled")

@@ -61,22 +61,27 @@ async def judge_view(
 async def _judge_windows(
     windows: Sequence[Window], judge: Callable[[Window], Awaitable[Verdict]], *, parallel: int, exhaustive: bool
 ) -> list[Verdict]:
-    verdicts: list[Verdict] = [_SKIPPED] * len(windows)
+    verdicts: list[Verdict | None] = [None] * len(windows)
+    settled = False
     slots = asyncio.Semaphore(parallel)  # keeps the calls for one view from flooding the backend
     tasks: list[asyncio.Task[None]] = []
 
     async def judge_one(index: int, window: Window) -> None:
+        nonlocal settled
         async with slots:
             verdict = await attempt(judge(window))
         verdicts[index] = replace(verdict, scope=window.scope if verdict.label is Label.UNSAFE else None)
         if verdict.label is Label.UNSAFE and not exhaustive:
+            settled = True
             for task in tasks:
                 if task is not asyncio.current_task():
                     task.cancel()
 
     async with asyncio.TaskGroup() as group:
         tasks.extend([group.create_task(judge_one(index, window)) for index, window in enumerate(windows)])
-    return verdicts
+    # A call that was cancelled by nobody here has failed: only a window that was not needed may be skipped.
+    missing = unknown(Cause.SKIPPED) if settled else unknown(Cause.ERROR, detail="cancelled")
+    return [verdict or missing for verdict in verdicts]
 
 
 async def attempt(call: Awaitable[Verdict]) -> Verdict:
@@ -96,9 +101,6 @@ def _cause_of(error: ChatError) -> Cause:
         return Cause.REFUSED
     over = error.code in OVERLONG_CODES or error.code in ("call_budget", "cost_budget")  # G-50
     return Cause.OVER_LIMIT if over else Cause.ERROR
-
-
-_SKIPPED = unknown(Cause.SKIPPED)
 
 
 def combine(verdicts: Sequence[Verdict]) -> Verdict:

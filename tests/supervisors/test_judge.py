@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Callable
@@ -260,6 +261,14 @@ async def test_too_long_a_text_is_over_limit_without_a_call() -> None:  # G-12, 
 async def test_one_unreadable_window_makes_a_safe_text_unknown() -> None:
     verdict, _ = await run(judge(max_chars=1_000, repair=False), exchange("a" * 2_500), says(), "nonsense", says())
     assert (verdict.label, verdict.cause, verdict.extras["chunks"]) == (Label.UNKNOWN, Cause.UNPARSABLE, 4)
+
+
+async def test_a_window_whose_call_cancels_itself_is_a_failure_and_not_skipped() -> None:  # G-17
+    def cancelled(_: Endpoint, __: ChatRequest) -> ChatReply:
+        raise asyncio.CancelledError
+
+    verdict, _ = await run(judge(max_chars=1_000), exchange("a" * 2_500), says(), cancelled, says())
+    assert (verdict.label, verdict.cause, verdict.detail) == (Label.UNKNOWN, Cause.ERROR, "cancelled")
 
 
 async def test_an_unsafe_window_ends_the_work_but_not_in_evaluation() -> None:  # G-22
