@@ -106,8 +106,10 @@ class RunFolder:
             file.truncate(0)
             file.write(f"{os.getpid()}@{here}\n")
             file.flush()
-            yield f"the lock of process {held}, which has ended, was taken over" if held else None
-            file.truncate(0)
+            try:
+                yield f"the lock of process {held}, which has ended, was taken over" if held else None
+            finally:
+                file.truncate(0)
 
 
 def make_folder(path: Path) -> None:

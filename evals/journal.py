@@ -197,6 +197,7 @@ class JournalFile:
         except OSError as error:
             msg = f"{path}: cannot be written: {error.strerror}"
             raise StoreError(msg) from error
+        self._failed = False
         self.lines = found.lines
         self.torn_bytes = found.torn_bytes
         self._seq = len(found.lines)
@@ -221,13 +222,24 @@ class JournalFile:
             self._file.flush()
             self._sync()
         except OSError as error:
-            msg = f"{self._path}: cannot be written: {error.strerror}; free some space and resume"
-            raise StoreError(msg) from error
+            self._failed = True
+            raise StoreError(self._refused(error)) from error
         return self._seq - before
 
     def _sync(self) -> None:
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file.
+
+        Raises:
+            StoreError: the disk does not take what is left; not after `append` has said so.
+        """
+        try:
+            self._file.close()
+        except OSError as error:
+            if not self._failed:
+                raise StoreError(self._refused(error)) from error
+
+    def _refused(self, error: OSError) -> str:
+        return f"{self._path}: cannot be written: {error.strerror}; free some space and resume"

@@ -51,6 +51,13 @@ def test_the_lock_of_a_dead_process_is_taken_over_with_a_note(folder: RunFolder)
         assert "was taken over" in note
 
 
+def test_a_lock_given_up_after_an_error_is_not_that_of_a_dead_process(folder: RunFolder) -> None:  # H-112
+    with pytest.raises(StoreError, match="cannot be read"), folder.locked():
+        read_json(folder.manifest)
+    with folder.locked() as note:
+        assert note is None
+
+
 def test_a_lock_of_another_host_is_respected(folder: RunFolder) -> None:  # H-112
     (folder.path / "lock").write_text("7@elsewhere\n")
     with pytest.raises(StoreError, match="locked by 7@elsewhere on another host"), folder.locked():
