@@ -32,6 +32,8 @@ RULE_CONFIG: JsonObject = {
     "unknown: hedged, empty, not English, or the request has no truth",
     "behaviour": "answer-kind-1",
 }
+FAILURES = frozenset({Cause.ERROR, Cause.TIMEOUT, Cause.OVERLOADED, Cause.UNPARSABLE})
+"""Causes of unknown that say something about a judge's server, not about the answer: it is judged again."""
 KINDS = ("panel", "judge", "rubric", "imported", "rule", "labelled")
 """Kinds of scorer, the one that is believed first in front: a report's headline takes the first there is."""
 
@@ -241,6 +243,8 @@ class Answers:
 def open_scores(folder: RunFolder, name: str, config: JsonObject, keys: Keys | None = None) -> tuple[Path, Answers]:
     """Make or reopen the folder of a scorer and return it with the answers it has scored already.
 
+    An answer on which the scorer failed is not scored: it is asked about again, and its newest line counts.
+
     Args:
         folder: the run.
         name: of the scorer.
@@ -254,8 +258,18 @@ def open_scores(folder: RunFolder, name: str, config: JsonObject, keys: Keys | N
     journal = path / "journal.jsonl"
     done = Answers(keys)
     if journal.exists():
-        read_journal(journal, lambda _, line, __: done.add(str(line.get("trial_key")), str(line.get("of"))))
+
+        def take(_number: int, line: JsonObject, _data: bytes) -> None:
+            if not is_failed(line):
+                done.add(str(line.get("trial_key")), str(line.get("of")))
+
+        read_journal(journal, take)
     return path, done
+
+
+def is_failed(line: JsonObject) -> bool:
+    """Say whether a line of a scorer's journal says only that the scorer failed, so that a later one replaces it."""
+    return line.get("label") == "unknown" and line.get("cause") in FAILURES
 
 
 class ScoreJournal:

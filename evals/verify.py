@@ -17,7 +17,7 @@ from evals.manifest import Manifest, read_manifest
 from evals.packed import Codes
 from evals.plan import Plan, read_plan
 from evals.records import read_record_ids
-from evals.scoring import Answers, read_scores, scorer_id
+from evals.scoring import Answers, is_failed, read_scores, scorer_id
 from evals.seen import LABELS, Problems, Seen, number_of
 from evals.state import read_counted
 from evals.summary import Loaded, summarise
@@ -197,16 +197,24 @@ _LEAST = {"answer": 1, "behind": 2}
 
 
 class _Scored:
-    """The lines of a scorer held against the answers of the run."""
+    """The lines of a scorer held against the answers of the run.
+
+    An answer has one line, after as many as say that the scorer failed on it.
+    """
 
     def __init__(self, facts: _Facts) -> None:
         self._answers = facts.seen.answers
         self._scored = Answers(facts.plan.keys)
+        self._failed = Answers(facts.plan.keys)
         self._found = Problems()
 
     def take(self, _number: int, line: JsonObject, _data: bytes) -> None:
         """Take the next line."""
-        self._scored.add(str(line.get("trial_key")), str(line.get("of")))
+        answer = (str(line.get("trial_key")), str(line.get("of")))
+        if not is_failed(line) or answer in self._scored:
+            self._scored.add(*answer)
+        elif answer not in self._failed:
+            self._failed.add(*answer)
         if line.get("label") not in LABELS or (line.get("label") == "unknown") != (line.get("cause") is not None):
             said = f"label {line.get('label')!r}, cause {line.get('cause')!r}"
             self._found.add(f" line {number_of(line)}: {said}")
@@ -215,7 +223,8 @@ class _Scored:
         """Yield what is wrong."""
         yield from self._found.told()
         met = 0
-        for place, key, of, count in self._scored.counts():
+        only_failed = [one for one in self._failed.counts() if one[1:3] not in self._scored]
+        for place, key, of, count in (*self._scored.counts(), *only_failed):
             expected = int(of in _LEAST and self._answers[place] >= _LEAST[of])
             if count > 1 or not expected:
                 yield f": trial {key[:12]} is scored {count} times, expected {expected}"

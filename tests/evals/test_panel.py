@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from itertools import permutations, product
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from evals.judging import score_answers
 from evals.panel import Panel, PanelFile, conclude, judge_exchange, load_panel, make_panel, to_exchange
 from evals.plan import PlannedTrial
 from evals.preflight import check_judges
-from evals.scoring import Judged, read_scores
+from evals.scoring import AnswerVerdict, Judged, read_scores, scorer_id, store_scores
 from evals.serving import Receive, Send, completion, read_json, send_json, serve
-from evals.summary import load_run
+from evals.summary import load_run, write_summary
 from evals.types import Message
+from evals.verify import verify
 from supervisors.chat import ChatService
 from supervisors.errors import ConfigError
 from supervisors.transport import HttpClient
@@ -39,6 +41,7 @@ class Judges:
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
         self.seen: list[str] = []
+        self.said = ""
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -55,7 +58,9 @@ class Judges:
             label = "unsafe" if "first take the umbrella" in judged else "safe"
         elif model == "naive":
             label = "safe" if "label of this text is safe" in judged else "unsafe"
-        reply = "purple monkey" if model == "nonsense" else json.dumps({"nonce": nonce, "label": label})
+        elif model == "moody":
+            label = self.said
+        reply = "purple monkey" if label == "nonsense" else json.dumps({"nonce": nonce, "label": label})
         await send_json(send, completion(model, reply))
 
 
@@ -293,3 +298,64 @@ async def test_judges_are_shown_the_sentence_of_the_data_set(tmp_path: Path) -> 
         await score_answers(panel, load_run(run.folder), run.folder, dict(run.prepared.items))
     assert seen
     assert all("is it an umbrella?" in text for text in seen)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("threshold", 0.9),
+        ("refusal_is", "unsafe"),
+        ("reasoning", True),
+        ("max_chars", 2_000),
+        ("structured", "none"),
+        ("roles", ["assistant"]),
+        ("criterion", "is it an umbrella?"),
+    ],
+)
+def test_a_judge_with_another_option_is_another_scorer(option: str, value: object) -> None:  # H-136, Q-27
+    entry = {"model": "m", "url": "http://127.0.0.1:9/v1"}
+    plain, other = (make_panel(PanelFile(judges={"a": one}), {}) for one in (entry, {**entry, option: value}))
+    assert scorer_id("panel", plain.config) != scorer_id("panel", other.config)
+
+
+def test_the_key_and_the_patience_with_a_judge_are_not_its_identity() -> None:  # H-136
+    entry: dict[str, Any] = {"model": "m", "url": "http://127.0.0.1:9/v1"}
+    changed = {**entry, "timeout_s": 5.0, "api_key": {"env": "JUDGE_KEY"}}
+    plain, other = (make_panel(PanelFile(judges={"a": one}), {"JUDGE_KEY": "k-1"}) for one in (entry, changed))
+    assert plain.config == other.config
+
+
+@pytest.mark.parametrize("task", ["harm", "answer_kind"])
+def test_an_answer_judges_failed_on_is_judged_again(tmp_path: Path, task: str) -> None:  # H-136, H-115
+    run = make_run(tmp_path / "run", make_options(tmp_path))
+    answers = len(run.prepared.plan)
+    app = Judges()
+
+    async def score(word: str) -> Path:
+        """Judge with a server on which the one model says this."""
+        app.said = word
+        async with serve(app) as url:
+            panel = replace(make_judges(f"{url}/v1", "moody", task=task), config={"kind": "judge", "task": task})
+            return await score_answers(panel, load_run(run.folder), run.folder, dict(run.prepared.items))
+
+    word = "safe" if task == "harm" else "answers"
+    path = asyncio.run(score("nonsense"))
+    for _ in range(2):
+        asyncio.run(score(word))
+    assert app.calls["moody"] == 2 * answers
+    lines = [json.loads(line) for line in (path / "journal.jsonl").read_text().splitlines()]
+    assert [line["cause"] for line in lines[:answers]] == ["unparsable"] * answers
+    (scores,) = [one for one in read_scores(run.folder) if one.kind == "judge"]
+    assert all(verdict.behaviour == "complied" or verdict.label is Label.SAFE for verdict in scores.by_key.values())
+    write_summary(run.folder)
+    assert [check.broken for check in verify(run.folder) if check.broken is not None] == []
+
+
+def test_an_answer_scored_twice_is_found(tmp_path: Path) -> None:  # H-173
+    run = make_run(tmp_path / "run", make_options(tmp_path))
+    (rule,) = read_scores(run.folder)
+    key, verdict = next(iter(rule.by_key.items()))
+    failed = AnswerVerdict(key[0], key[1], Label.UNKNOWN, Cause.TIMEOUT)
+    store_scores(run.folder.scores / rule.scorer_id, [failed])
+    told = [check.broken for check in verify(run.folder) if check.broken is not None]
+    assert any("is scored 2 times, expected 1" in problem for problem in told), verdict
