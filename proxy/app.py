@@ -207,13 +207,18 @@ class App:
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
+        started = False
         try:
             async with self.gateway.serving():
                 tune_collector()
+                started = True
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
-        except GuardrailError as error:
-            self.gateway.failure = error
+        except BaseException as error:
+            if isinstance(error, Exception):  # whatever it is: a process that cannot serve must not stay
+                self.gateway.failure = error
+            if started or not isinstance(error, GuardrailError | OSError):
+                raise
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
         await send({"type": "lifespan.shutdown.complete"})

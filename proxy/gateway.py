@@ -20,7 +20,7 @@ from proxy.store.rules import Archive
 from proxy.tracing import Tracer, open_tracer
 from proxy.wire.errors import RequestError
 from proxy.workers.peers import Peers
-from supervisors.errors import GuardrailError
+from supervisors.errors import GuardrailError, StoreError
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +36,7 @@ class Gateway:
         source: where it is read again from; None for a config that never changes.
 
     Attributes:
+        failure: what kept it from serving, or ended that; the process is to end, too.
         hmac_key: of the digests where the config has none.
         peers: the other workers, None without any.
     """
@@ -113,14 +114,14 @@ class Gateway:
         journal = await open_configured(self.config.journal, self.metrics.count)
         self._journal = journal
         self.metrics.watch(journal)
-        record_interrupted(journal, self.metrics)
-        failure: GuardrailError | None = None
+        failure: GuardrailError | OSError | None = None
         try:
+            record_interrupted(journal, self.metrics)
             self._tracer = open_tracer(self.config.tracing, journal.boot)
             async with asyncio.TaskGroup() as group:
                 try:
                     self._runtime = await self._open(group, self.config)
-                except GuardrailError as error:
+                except (GuardrailError, OSError) as error:
                     failure = error  # raised below, by itself: a group would wrap it
                 else:
                     reloading = group.create_task(self._reload_on_demand(group))
@@ -153,7 +154,7 @@ class Gateway:
         try:
             async with open_runtime(config, self.journal, self.metrics, self.hmac_key, self._tracer) as runtime:
                 await self._keep(runtime, opened)
-        except GuardrailError as error:
+        except (GuardrailError, OSError) as error:
             if opened.cancelled():  # the process ended while a changed config was being opened
                 return
             if opened.done():
@@ -189,17 +190,20 @@ class Gateway:
                 await self._reload(group, self._source)
 
     async def _reload(self, group: asyncio.TaskGroup, source: Source) -> None:
+        runtime: Runtime | None = None
         try:
             config = await asyncio.to_thread(source.read)
             refuse_fixed(self.config, config)
             runtime = await self._open(group, config)
-        except GuardrailError as error:
+            await asyncio.to_thread(source.applied)
+        except (GuardrailError, OSError) as error:  # of the system: no descriptors, no space
+            if runtime is not None:
+                runtime.users.retire()
             self.metrics.count_reload(applied=False)
             said = name_file(source.path, str(error).splitlines())
             extra = {"file": str(source.path), "problems": said.splitlines()}
             log.error("changed config rejected, the last good one stays in force", extra=extra)  # noqa: TRY400 - no bug
             return
-        await asyncio.to_thread(source.applied)
         old, self._runtime = self.runtime, runtime
         self.config, self.hosts = config, _hosts(config)
         old.users.retire()
@@ -210,7 +214,7 @@ class Gateway:
         """Look at the file now and then; under ``reload: auto`` a change is as good as a signal."""
         if self._source is None:
             return
-        watched = Watched(await asyncio.to_thread(self._source.fingerprint))
+        watched = Watched(self._source.parsed)
         while True:
             await asyncio.sleep(self._source.poll_s)
             changed = watched.look(await asyncio.to_thread(self._source.fingerprint))
@@ -227,7 +231,10 @@ def record_interrupted(journal: StoredJournal, metrics: Metrics) -> None:
     """Record the streams that a crash of an earlier start cut off: text of theirs may have left."""
     for begun, archive in journal.leftovers:
         if archive is not None:
-            metrics.know(begun.version, Archive.from_text(archive).labels)
+            try:
+                metrics.know(begun.version, Archive.from_text(archive).labels)
+            except StoreError as error:  # of another version of the proxy: its names count as `other`
+                log.warning("an archived config is not used", extra={"version": begun.version, "reason": str(error)})
         journal.accept(begun.to_record())
     if journal.leftovers:
         log.warning("streams were interrupted by a crash", extra={"count": len(journal.leftovers)})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
@@ -34,7 +34,11 @@ class Source(Protocol):
         ...
 
     def applied(self) -> None:
-        """Note that what was read last is in force."""
+        """Note that what was read last is in force.
+
+        Raises:
+            OSError: others who serve with it cannot be told.
+        """
         ...
 
     def behind(self) -> bool:
@@ -43,6 +47,11 @@ class Source(Protocol):
 
     def fingerprint(self) -> str | None:
         """Return a digest of the file, None while it cannot be read."""
+        ...
+
+    @property
+    def parsed(self) -> str | None:
+        """The digest of what was read last: a file with another one was changed since."""
         ...
 
 
@@ -59,9 +68,9 @@ def fingerprint(path: Path) -> str | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ConfigSource:
-    """A config file.
+    """A config file, made before it is read for the first time.
 
     Args:
         path: of the file.
@@ -72,6 +81,10 @@ class ConfigSource:
     path: Path
     adapt: Callable[[Config], Config] = as_read
     poll_s: float = 2.0
+    parsed: str | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.parsed = fingerprint(self.path)
 
     def read(self) -> Config:
         """Return the config as the file says it now.
@@ -79,6 +92,7 @@ class ConfigSource:
         Raises:
             ConfigError: one line a problem.
         """
+        self.parsed = fingerprint(self.path)  # before: an edit in between is one that is still to be seen
         return self.adapt(load_config(self.path))
 
     def fingerprint(self) -> str | None:

@@ -15,6 +15,7 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
+from typing import cast
 
 import uvicorn
 
@@ -30,7 +31,7 @@ from proxy.reload import ConfigSource
 from proxy.workers.peers import Peers
 from proxy.workers.seat import MOST_WORKERS, Seat, serve_crew
 from proxy.workers.shared import SharedSource
-from supervisors.errors import ConfigError, MissingError, StoreError
+from supervisors.errors import ConfigError, GuardrailError, MissingError, StoreError
 
 log = logging.getLogger(__name__)
 
@@ -59,11 +60,12 @@ def _number(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve; returns 0 after a drain, 2 config error, 3 something named is missing, 4 the port is taken."""
+    """Serve; returns 0 after a drain, 1 failure, 2 config error, 3 something named is missing, 4 the port is taken."""
     set_up_logging(args.log_level)
     if args.seat is not None:
         return serve_worker(args, Seat.parse(args.seat))
     adapt = overriding(args)
+    source = ConfigSource(args.config, adapt)
     try:
         config = adapt(load_checked(args.config))
     except ConfigError as error:
@@ -77,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     log.info("listening", extra={"host": host, "port": port})
     if args.workers > 1:
         return serve_crew(args, listener, partial(greet, host, port))
-    return serve(create_app(config, ConfigSource(args.config, adapt)), listener, args.config)
+    return serve(create_app(config, source), listener, args.config)
 
 
 def overriding(args: argparse.Namespace) -> Callable[[Config], Config]:
@@ -95,9 +97,9 @@ def serve_worker(args: argparse.Namespace, seat: Seat) -> int:
     source = SharedSource(args.config, seat.folder, overriding(args))
     try:
         config = source.read()
-    except ConfigError as error:
+        source.applied()
+    except (ConfigError, OSError) as error:
         return fail(error, args.config)
-    source.applied()
     app = create_app(config, source)
     app.gateway.hmac_key = seat.read_key()
     app.gateway.peers = Peers(seat.folder, partial(take_snapshot, app.gateway))
@@ -130,7 +132,20 @@ def serve(app: App, listener: socket.socket, file: Path, parent: int | None = No
     with suppress(SystemExit):  # uvicorn's own exit code of a failed start would hide which failure it was
         server.run(sockets=[listener])
     failure = app.gateway.failure
-    return fail(failure, file) if failure is not None else 0
+    if isinstance(failure, GuardrailError):
+        return fail(failure, file)
+    if failure is None and server.started:
+        return 0
+    said = "could not start" if not server.started else "ended"
+    sys.stderr.write(f"error: the proxy {said}: {_say(failure)}\n")
+    return 1
+
+
+def _say(failure: Exception | None) -> str:
+    """Say in one line what happened; the log has the rest."""
+    while isinstance(failure, ExceptionGroup):
+        failure = cast("ExceptionGroup[Exception]", failure).exceptions[0]  # what isinstance cannot tell
+    return "see the log" if failure is None else " ".join(f"{type(failure).__name__}: {failure}".split())
 
 
 def fail(error: Exception, file: Path) -> int:
@@ -197,6 +212,10 @@ class DrainingServer(uvicorn.Server):
         if self._parent is not None:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
             asyncio.get_running_loop().add_reader(self._parent, self._orphaned, self._parent)
+
+    async def on_tick(self, counter: int) -> bool:
+        """End also when what serves has failed: the process is started anew by whoever looks after it."""
+        return await super().on_tick(counter) or self._gateway.failure is not None
 
     def _orphaned(self, parent: int) -> None:
         asyncio.get_running_loop().remove_reader(parent)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -78,11 +79,14 @@ class Crew:
             started = loop.time()
             child = await self._start()
             self._children[index] = child
+            if self._stopping.is_set():  # the signal came while it was being started
+                self._pass_on(child, signal.SIGTERM)
             log.info("worker started", extra={"worker": index, "worker_pid": child.pid})
             code = await child.wait()
             del self._children[index]
             if self._stopping.is_set():
-                self._codes.append(code if code >= 0 else 128 - code)
+                # One that had no time to listen dies of the signal: it served nobody.
+                self._codes.append(0 if code == -signal.SIGTERM else code if code >= 0 else 128 - code)
                 return
             if not self._is_served():  # none has ever come up: the next one would not either
                 self._codes.append(code)
@@ -115,4 +119,8 @@ class Crew:
 
     def _send(self, number: int) -> None:
         for child in self._children.values():
+            self._pass_on(child, number)
+
+    def _pass_on(self, child: asyncio.subprocess.Process, number: int) -> None:
+        with suppress(ProcessLookupError):  # it has just ended
             child.send_signal(number)

@@ -21,7 +21,7 @@ from proxy.workers.crew import Crew
 from proxy.workers.shared import publish
 
 MOST_WORKERS: Final = 64
-_KEY: Final = "key"
+_KEY_BYTES: Final = 32
 _LONGEST_FOLDER: Final = 60
 """Bytes: the path of a socket in it has room in what the kernel takes."""
 
@@ -34,24 +34,31 @@ class Seat:
         folder: common to all workers.
         listener: descriptor of the bound socket.
         parent: descriptor that ends with the process above.
+        key: descriptor of a file without a name that holds the key of the digests.
     """
 
     folder: Path
     listener: int
     parent: int
+    key: int
 
     @classmethod
     def parse(cls, text: str) -> Seat:
         """Read what `str` makes."""
-        listener, parent, folder = text.split(":", 2)
-        return cls(Path(folder), int(listener), int(parent))
+        listener, parent, key, folder = text.split(":", 3)
+        return cls(Path(folder), int(listener), int(parent), int(key))
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """What a worker must inherit."""
+        return self.listener, self.parent, self.key
 
     def __str__(self) -> str:
-        return f"{self.listener}:{self.parent}:{self.folder}"
+        return f"{self.listener}:{self.parent}:{self.key}:{self.folder}"
 
     def read_key(self) -> bytes:
         """Return the key of the digests, the same for all workers of a start."""
-        return (self.folder / _KEY).read_bytes()
+        return os.pread(self.key, _KEY_BYTES, 0)  # the place in the file is that of all workers
 
     def leave(self) -> None:
         """Remove the folder if the process above is gone, which otherwise does it."""
@@ -83,22 +90,33 @@ def serve_crew(args: argparse.Namespace, listener: socket.socket, started: Calla
             sys.stderr.write(f"error: {folder} is too long for sockets in it; set PROMETHEUS_MULTIPROC_DIR\n")
             return 2
         publish(folder, args.config.read_text("utf-8-sig"))
-        (folder / _KEY).write_bytes(token_bytes(32))
         return _run(args, listener, folder, started)
+    except OSError as error:
+        sys.stderr.write(f"error: the workers in {folder} cannot be served: {error}\n")
+        return 1
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _run(args: argparse.Namespace, listener: socket.socket, folder: Path, started: Callable[[], None]) -> int:
     parent, ours = os.pipe()  # nobody writes: its end is what a worker waits for
-    seat = Seat(folder, listener.fileno(), parent)
+    key = make_key()
+    seat = Seat(folder, listener.fileno(), parent, key)
     command = [sys.executable, "-m", "proxy.cli", "serve", "--config", str(args.config), "--seat", str(seat)]
     for option in ("host", "port", "log_level"):
         value = getattr(args, option)
         if value is not None:
             command += [f"--{option.replace('_', '-')}", str(value)]
     try:
-        return asyncio.run(Crew(command, args.workers, folder, (listener.fileno(), parent), started).run())
+        return asyncio.run(Crew(command, args.workers, folder, seat.descriptors, started).run())
     finally:
-        os.close(ours)
-        os.close(parent)
+        for descriptor in (ours, parent, key):
+            os.close(descriptor)
+
+
+def make_key() -> int:
+    """Return the descriptor of a new key: in no folder, so that nobody clears it away before the last worker starts."""
+    with tempfile.TemporaryFile() as file:
+        file.write(token_bytes(_KEY_BYTES))
+        file.flush()
+        return os.dup(file.fileno())

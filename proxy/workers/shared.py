@@ -6,7 +6,10 @@ that one. So they agree also when one missed the signal, or was started anew aft
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -15,12 +18,14 @@ from proxy.locating import name_file
 from proxy.reload import as_read, fingerprint
 from supervisors.errors import ConfigError
 
+log = logging.getLogger(__name__)
+
 _CONFIG = "config"
 
 
 def publish(folder: Path, text: str) -> None:
     """Put the text of a config into the common folder, in one step."""
-    fresh = folder / f"{_CONFIG}.{sha256(text.encode()).hexdigest()[:16]}"
+    fresh = folder / f"{_CONFIG}.{os.getpid()}"  # a name of its own: two workers may do so at once
     fresh.write_text(text, "utf-8")
     fresh.replace(folder / _CONFIG)
 
@@ -47,9 +52,13 @@ class SharedSource:
         """Return the config of the others if it is another than ours, else as the file says it now.
 
         Raises:
-            ConfigError: one line a problem.
+            ConfigError: one line a problem, or what all serve with cannot be read.
         """
-        shared = self._shared()
+        try:
+            shared = self._shared()
+        except OSError as error:
+            msg = f"the config that the workers share cannot be read: {error}"
+            raise ConfigError(msg) from error
         text = self._tried = shared if shared != self._applied else self._read_file()
         try:
             return self._adapt(parse_config(text, None, self.path.parent))
@@ -57,18 +66,39 @@ class SharedSource:
             raise type(error)(name_file(self.path, str(error).splitlines())) from error
 
     def applied(self) -> None:
-        """Note that what was read last is in force, and tell the others."""
+        """Note that what was read last is in force, and tell the others.
+
+        Raises:
+            OSError: they cannot be told.
+        """
         if self._tried is not None and self._tried != self._shared():
             publish(self._folder, self._tried)
         self._applied = self._tried
 
     def behind(self) -> bool:
-        """Say whether the others serve with another text, which was not tried yet."""
-        return self._shared() not in (self._applied, self._tried)
+        """Say whether the others serve with another text, which was not tried yet; not while none can be read."""
+        try:
+            return self._shared() not in (self._applied, self._tried)
+        except FileNotFoundError:  # a cleaner of temporary files: what this worker serves with is put back
+            if self._applied is not None:
+                with suppress(OSError):
+                    publish(self._folder, self._applied)
+                    log.warning("the config that the workers share was gone, it is there again")
+        except OSError as error:
+            log.debug("the config that the workers share cannot be read now", extra={"reason": str(error)})
+        return False
 
     def fingerprint(self) -> str | None:
         """Return a digest of the file, None while it cannot be read."""
-        return fingerprint(self.path)
+        try:
+            return _digest(self.path.read_text("utf-8-sig"))
+        except (OSError, UnicodeDecodeError):
+            return fingerprint(self.path)
+
+    @property
+    def parsed(self) -> str | None:
+        """The digest of what was read last."""
+        return None if self._tried is None else _digest(self._tried)
 
     def _shared(self) -> str:
         return (self._folder / _CONFIG).read_text("utf-8")
@@ -79,3 +109,7 @@ class SharedSource:
         except (OSError, UnicodeDecodeError):
             load_config(self.path)  # says what is wrong with it
             raise
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()

@@ -13,6 +13,8 @@ import httpx
 import pytest
 
 from proxy.cli import main
+from proxy.record import Begun
+from proxy.store.sqlite import open_journal
 from tests.e2e.fake_replies import chat_chunks, sse
 from tests.e2e.fake_upstream import Answer, FakeUpstream
 from tests.e2e.processes import Served, serve_process
@@ -91,3 +93,20 @@ async def test_a_note_that_cannot_be_written_first_lets_nothing_leave(tmp_path: 
             database.commit()
         reply = await proxy.chat(stream=True)
         assert (reply.status_code, reply.json()["error"]["code"]) == (503, "record_unavailable")
+
+
+async def test_a_stream_of_a_version_with_another_schema_does_not_keep_the_proxy_down(tmp_path: Path) -> None:  # O-16
+    version = "a" * 64
+    async with FakeUpstream() as up:
+        config_ = config(up, tmp_path, "durable")
+        journal = await open_journal(Path(config_["journal"]["path"]))
+        await journal.archive_config(version, '{"schema":1}')
+        journal.begin(Begun("cut", "cut", 1.0, ROUTE, None, "gpt", "main", (), version))
+        await journal.flush()
+        await journal.aclose()
+        async with serve_process(config_, tmp_path) as proxy:
+            rows = (await proxy.client.get("/v1/decisions")).json()["data"]
+            assert [(row["id"], row["outcome"]) for row in rows] == [("cut", "interrupted")]
+            shown = (await proxy.client.get("/metrics")).text
+            assert 'outcome="interrupted"' in shown
+            assert 'model="gpt"' not in shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import signal
 from collections.abc import AsyncGenerator, Mapping
@@ -221,3 +222,35 @@ async def test_sighup_reads_the_file_again(tmp_path: Path) -> None:
             assert "line 1, column 5" in rejected["problems"][0]
             proxy.send()
             assert await proxy.wait() == 0
+
+
+async def test_an_edit_during_the_start_is_not_lost(tmp_path: Path) -> None:  # O-05
+    path = tmp_path / "config.json"
+    async with FakeUpstream() as up:
+        path.write_text(written(up, tmp_path, reload="auto"))
+        source = ConfigSource(path, poll_s=0.01)
+        config = source.read()
+        path.write_text(written(up, tmp_path, reload="auto", expose="none"))
+        async with serving(config, source) as proxy:
+            await Edited(proxy, path).wait_for('config_reload_total{result="applied"} 1.0')
+            assert proxy.app.gateway.config.expose == "none"
+
+
+class Alone(ConfigSource):
+    """A source that cannot tell the others."""
+
+    def applied(self) -> None:
+        msg = "No space left on device"
+        raise OSError(errno.ENOSPC, msg)
+
+
+async def test_a_config_that_the_others_cannot_be_told_is_rejected(tmp_path: Path) -> None:  # O-05, O-06
+    path = tmp_path / "config.json"
+    async with FakeUpstream() as up:
+        path.write_text(written(up, tmp_path))
+        async with serving(load_config(path), Alone(path)) as proxy:
+            edit = Edited(proxy, path)
+            before = await edit.version()
+            await edit.reload(written(up, tmp_path, expose="none"), "rejected")
+            assert await edit.version() == before
+            assert (await proxy.client.get("/readyz")).status_code == 200

@@ -47,3 +47,14 @@ def test_what_is_opened_once_needs_a_restart(change: dict[str, Any], named: str)
     with pytest.raises(ConfigError, match=f"{named}: cannot change while the proxy runs"):
         refuse_fixed(old, new)
     refuse_fixed(old, parse_config(json.dumps({**MINIMAL, "journal": {"input": "off"}}), {}))
+
+
+def test_what_is_edited_before_it_was_read_is_a_change(tmp_path: Path) -> None:  # O-05
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps(MINIMAL))
+    source = ConfigSource(path)
+    assert source.parsed == source.fingerprint()
+    path.write_text(json.dumps({**MINIMAL, "expose": "none"}))
+    assert source.parsed != source.fingerprint()
+    source.read()
+    assert source.parsed == source.fingerprint()

@@ -17,6 +17,10 @@ from typing import Any
 import httpx
 import pytest
 
+from proxy.app import create_app
+from proxy.commands.serve import listen, serve
+from proxy.config import load_config
+from proxy.reload import ConfigSource
 from tests.e2e.fake_replies import chat_chunks, sse
 from tests.e2e.fake_upstream import Answer, FakeUpstream
 from tests.e2e.processes import Served, environment, run_command, serve_process
@@ -208,3 +212,25 @@ async def begin_upload(proxy: Served, path: str) -> tuple[asyncio.StreamReader, 
     assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
     writer.write(b"{")
     return reader, writer
+
+
+async def test_a_start_that_fails_for_whatever_reason_has_a_code(tmp_path: Path) -> None:  # O-03
+    tree = {**config("http://127.0.0.1:1/v1", tmp_path), "journal": {"path": "a\0b"}}
+    ended = await run_command("serve", "--config", write(tmp_path, tree), "--port", "0")
+    assert ended.code == 1
+    assert ended.err.splitlines()[-1] == "error: the proxy could not start: ValueError: embedded null byte"
+
+
+class Breaking(ConfigSource):
+    """A source that is broken once the proxy serves."""
+
+    def behind(self) -> bool:
+        msg = "nobody thought\nof this"
+        raise RuntimeError(msg)
+
+
+def test_a_failure_of_what_serving_needs_ends_the_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, config("http://127.0.0.1:1/v1", tmp_path))
+    app = create_app(load_config(path), Breaking(path, poll_s=0.01))
+    assert serve(app, listen("127.0.0.1", 0), path) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == "error: the proxy ended: RuntimeError: nobody thought of this"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from proxy.workers.crew import Crew
 from tests.e2e.serving import until
+from tests.timing import PATIENCE_S
 
 WORKER = """
 import os, pathlib, signal, sys, time
@@ -76,3 +77,12 @@ async def test_a_first_worker_that_cannot_start_ends_the_crew_with_its_code(tmp_
     script = f"import pathlib, sys; pathlib.Path({str(tmp_path)!r}, 'tried').open('a').write('x'); sys.exit(3)"
     assert await Crew([sys.executable, "-c", script], 4, tmp_path).run() == 3
     assert (tmp_path / "tried").read_text() == "x"
+
+
+async def test_a_stop_reaches_a_worker_that_is_being_started(tmp_path: Path) -> None:  # O-09
+    crew = Crew(
+        [sys.executable, "-c", WORKER, str(tmp_path)], 2, tmp_path, (), lambda: os.kill(os.getpid(), signal.SIGTERM)
+    )
+    async with asyncio.timeout(PATIENCE_S):
+        assert await crew.run() == 0
+    assert len(pids(tmp_path)) <= 2

@@ -6,16 +6,27 @@ import json
 import os
 from pathlib import Path
 
-from proxy.workers.seat import Seat
+import pytest
+
+from proxy.workers.seat import Seat, make_key
 from tests.e2e.processes import run_command
 
 
 def test_a_seat_is_handed_on_as_a_word(tmp_path: Path) -> None:
     folder = tmp_path / "a:b"
-    folder.mkdir()
-    (folder / "key").write_bytes(b"k" * 32)
-    seat = Seat.parse(str(Seat(folder, 3, 4)))
-    assert (seat, seat.read_key()) == (Seat(folder, 3, 4), b"k" * 32)
+    assert Seat.parse(str(Seat(folder, 3, 4, 5))) == Seat(folder, 3, 4, 5)
+
+
+def test_the_key_is_the_same_for_each_worker_and_in_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    key = make_key()
+    try:
+        assert list(tmp_path.iterdir()) == []
+        first, second = (Seat(tmp_path, 3, 4, key).read_key() for _ in range(2))
+        assert (first, len(first)) == (second, 32)
+    finally:
+        os.close(key)
 
 
 def test_the_folder_goes_with_the_process_above_or_with_the_last_worker(tmp_path: Path) -> None:
@@ -23,7 +34,7 @@ def test_the_folder_goes_with_the_process_above_or_with_the_last_worker(tmp_path
     folder.mkdir()
     (folder / "key").touch()
     parent, ours = os.pipe()
-    seat = Seat(folder, 0, parent)
+    seat = Seat(folder, 0, parent, 0)
     seat.leave()
     assert folder.exists()
     os.close(ours)

@@ -55,3 +55,23 @@ def test_the_file_is_looked_at_by_its_content(tmp_path: Path) -> None:
     before = one.fingerprint()
     file.write_text(TEXT.replace("WORD", "new"))
     assert one.fingerprint() not in (before, None)
+
+
+def test_a_shared_text_that_is_cleared_away_is_put_back(tmp_path: Path) -> None:
+    _, one, two = pair(tmp_path)
+    (tmp_path / "config").unlink()
+    assert not one.behind()
+    assert (tmp_path / "config").read_text() == TEXT.replace("WORD", "old")
+    assert not two.behind()
+
+
+def test_a_shared_text_that_cannot_be_read_changes_nothing(tmp_path: Path) -> None:
+    file, one, _ = pair(tmp_path)
+    (tmp_path / "config").unlink()
+    (tmp_path / "config").mkdir()
+    assert not one.behind()
+    with pytest.raises(ConfigError, match="the config that the workers share cannot be read: "):
+        one.read()
+    assert one.parsed == one.fingerprint()
+    file.write_text("\ufeff" + file.read_text(), "utf-8")
+    assert one.parsed == one.fingerprint()
