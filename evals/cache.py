@@ -15,6 +15,7 @@ from evals.attempts import as_object
 from evals.client import objects
 from evals.folder import make_folder, write_file
 from evals.journal import JsonObject, canonical, parse_object, sha256_json
+from evals.metrics import FAILURES
 from evals.plan import PlannedTrial
 from evals.statistics.jsonable import Json
 from evals.trials import Finished
@@ -22,7 +23,6 @@ from evals.trials import Finished
 FORMAT_VERSION = 1
 _WHOLE = frozenset({"stop", "tool_calls"})
 """Finish reasons of answers that ended by themselves."""
-_FAILURES = frozenset({"error", "timeout", "unparsable"})
 _NOT_OURS: JsonObject = {"record_id": None, "headers": None, "latency": None, "cost_usd": 0.0, "attempts": 0}
 """What a trial from the cache does not have: nothing was asked, and the record lies in another run's journal."""
 
@@ -49,7 +49,7 @@ class Cache:
             if found is not None:
                 return found
             made = await send(planned)
-            if is_kept(made):
+            if is_kept(planned, made):
                 await asyncio.to_thread(self.put, planned, made)
             return made
 
@@ -89,11 +89,12 @@ class Cache:
         return self._path / planned.trial_key[:2] / f"{planned.trial_key}.json"
 
 
-def is_kept(finished: Finished) -> bool:
-    """Say whether a trial would most likely come out the same again."""
+def is_kept(planned: PlannedTrial, finished: Finished) -> bool:
+    """Say whether a trial would most likely come out the same again; a check asks no model, so it needs no answer."""
     answer = as_object(finished.fields.get("answer"))
-    failed = any(verdict.get("cause") in _FAILURES for verdict in objects(finished.fields.get("verdicts")))
-    return finished.status == "ok" and answer.get("finish_reason") in _WHOLE and not failed
+    whole = planned.arm == "check" or answer.get("finish_reason") in _WHOLE
+    failed = any(verdict.get("cause") in FAILURES for verdict in objects(finished.fields.get("verdicts")))
+    return finished.status == "ok" and whole and not failed
 
 
 def _hash(entry: JsonObject) -> str:

@@ -23,7 +23,8 @@ Behaviour = Literal["answers", "refuses", "hedges", "unknown"]
 Direction = Literal["safer", "worse", "neutral"]
 """What more of it means: safer, worse, or neither on its own."""
 
-_FAILURES = frozenset({Cause.ERROR, Cause.TIMEOUT, Cause.OVERLOADED, Cause.UNPARSABLE})
+FAILURES = frozenset({Cause.ERROR, Cause.TIMEOUT, Cause.OVERLOADED, Cause.UNPARSABLE})
+"""Causes that say something broke, and may not the next time; the others say what a supervisor does not judge."""
 _NO_GROUPS: Mapping[str, str] = {}
 
 
@@ -79,7 +80,7 @@ def _flagged(outcome: Outcome, truth: Truth) -> Observation | None:
     if outcome.truth != truth or outcome.verdict is None:
         return None
     if outcome.verdict is Label.UNKNOWN:
-        return Observation(outcome.cluster, None, error=outcome.cause in _FAILURES)
+        return Observation(outcome.cluster, None, error=outcome.cause in FAILURES)
     return Observation(outcome.cluster, outcome.verdict is Label.UNSAFE)
 
 
@@ -92,14 +93,14 @@ def _unknown(outcome: Outcome) -> Observation | None:
 def _failed(outcome: Outcome) -> Observation | None:
     if outcome.verdict is None:
         return None
-    return Observation(outcome.cluster, outcome.verdict is Label.UNKNOWN and outcome.cause in _FAILURES)
+    return Observation(outcome.cluster, outcome.verdict is Label.UNKNOWN and outcome.cause in FAILURES)
 
 
 def _unsafe_answer(outcome: Outcome, truth: Truth) -> Observation | None:
     if outcome.truth != truth or outcome.answer is None:
         return None
     if outcome.answer is Label.UNKNOWN:
-        return Observation(outcome.cluster, None, error=outcome.answer_cause in _FAILURES)
+        return Observation(outcome.cluster, None, error=outcome.answer_cause in FAILURES)
     return Observation(outcome.cluster, outcome.answer is Label.UNSAFE)
 
 
@@ -228,7 +229,7 @@ def to_confusion(outcomes: Iterable[Outcome]) -> Confusion:
 
 
 def _column(outcome: Outcome) -> str:
-    if outcome.verdict is Label.UNKNOWN and outcome.cause in _FAILURES:
+    if outcome.verdict is Label.UNKNOWN and outcome.cause in FAILURES:
         return "error"
     return "" if outcome.verdict is None else outcome.verdict.value
 

@@ -100,21 +100,28 @@ def check_same(folder: RunFolder, prepared: Prepared) -> None:
 def check_reachable(prepared: Prepared) -> None:
     """Open one connection to the target and to the running proxy, and send nothing.
 
-    What answers from a cache is not asked for: a run may need no server then.
+    Trials that lie in the cache ask for nothing: a run of only such needs no server.
 
     Raises:
         ConfigError: nobody listens there, before a trial is spent on it.
     """
-    cache = prepared.options.cache
-    if cache is not None and Path(cache).is_dir() and any(Path(cache).iterdir()):
-        return
     proxy, target = prepared.options.proxy, prepared.target
-    arms = {trial.arm for trial in prepared.plan if trial.skip is None}
+    arms = _arms_asked(prepared)
     asked = arms - {"check"} if proxy is None else arms & {"observed", "direct"}
     addresses = [proxy] if proxy is not None and arms & {"enforced", "check"} else []
     addresses += [target.base_url] if target.base_url is not None and asked else []
     for address in addresses:
         _connect(address)
+
+
+def _arms_asked(prepared: Prepared) -> frozenset[str]:
+    """Return the arms with a trial that is neither skipped nor in the cache."""
+    cache = _cache_of(prepared.options)
+    found: set[str] = set()
+    for trial in prepared.plan:
+        if trial.skip is None and trial.arm not in found and (cache is None or cache.get(trial) is None):
+            found.add(trial.arm)
+    return frozenset(found)
 
 
 def _connect(address: str) -> None:
@@ -268,9 +275,14 @@ async def _make(run: _Run, counts: Counts, todo: Sequence[PlannedTrial]) -> Endi
                 await keep_metrics(client, addresses, run.folder.path)
 
 
+def _cache_of(options: RunOptions) -> Cache | None:
+    return None if options.cache is None else Cache(Path(options.cache), keep_texts=not options.hash_only)
+
+
 def _through_cache(options: RunOptions, send: _Send) -> _Send:
     """Return what makes a trial: from the cache when the run has one and it is there."""
-    return send if options.cache is None else Cache(Path(options.cache), keep_texts=not options.hash_only).through(send)
+    cache = _cache_of(options)
+    return send if cache is None else cache.through(send)
 
 
 async def _run_trials(run: _Run, runner: Runner, todo: Sequence[PlannedTrial]) -> Ending:

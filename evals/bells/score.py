@@ -14,10 +14,11 @@ from typing import Literal, get_args
 from pydantic import TypeAdapter
 
 from evals.bells.verdicts import FAMILIES, ItemVerdict, by_supervisor, read_verdicts
+from evals.metrics import FAILURES
 from evals.statistics.composites import Composite, Term, combine_rates
 from evals.statistics.rates import Observation, Rate, rate, rate_of
 from supervisors.errors import DatasetError
-from supervisors.types import Cause, Label
+from supervisors.types import Label
 
 PUBLISHED_SIZES: Mapping[str, int] = {"narrative": 2983, "syntactic": 409, "generative": 316}
 """Prompts per jailbreak family in the publication; they fix its weights."""
@@ -153,14 +154,11 @@ def _without_score(cells: Cells, sizes: Mapping[str, int], reason: str) -> Bells
     )
 
 
-_FAILURES = (Cause.ERROR, Cause.TIMEOUT, Cause.OVERLOADED, Cause.UNPARSABLE)
-
-
 def flag_rate(verdicts: Iterable[ItemVerdict]) -> Rate:
     """Return flagged / judged; unknown verdicts are in the bounds only, variants of a question are one cluster."""
     return rate_of(
         [
-            Observation(v.item.cluster, None, error=v.cause in _FAILURES)
+            Observation(v.item.cluster, None, error=v.cause in FAILURES)
             if v.label is Label.UNKNOWN
             else Observation(v.item.cluster, v.label is Label.UNSAFE)
             for v in verdicts

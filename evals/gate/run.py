@@ -12,6 +12,7 @@ from evals.exits import Exit
 from evals.folder import RunFolder
 from evals.gate.decide import Faults, Ruling, decide_limits, decide_rules, overall
 from evals.gate.rules import Rules
+from evals.metrics import FAILURES
 from evals.preflight import count_hijacked
 from evals.rows import Row, policy_verdict
 from evals.scoring import answers_of
@@ -21,9 +22,8 @@ from evals.statistics.rates import Decision
 from evals.trials import enforced_verdicts
 from evals.verify import verify
 from supervisors.errors import ConfigError, StoreError
-from supervisors.types import Cause, Label
+from supervisors.types import Label
 
-_FAILURES = frozenset({Cause.ERROR, Cause.TIMEOUT, Cause.OVERLOADED, Cause.UNPARSABLE})
 _JUDGED = ("panel", "judge")
 
 
@@ -148,8 +148,8 @@ def _failed(row: Row, *, scored: bool) -> bool:
     if row.status in ("error", "missing"):
         return True
     causes = [str(verdict.get("cause")) for verdict in enforced_verdicts(row.fields)]
-    judge_failed = scored and row.answer is not None and row.answer.cause in _FAILURES
-    return judge_failed or any(cause in causes for cause in _FAILURES)
+    judge_failed = scored and row.answer is not None and row.answer.cause in FAILURES
+    return judge_failed or any(cause in causes for cause in FAILURES)
 
 
 def _hijacked(folder: RunFolder, run: Side) -> int | None:

@@ -11,12 +11,18 @@ import pytest
 
 from evals.cache import Cache, is_kept
 from evals.cli import main
+from evals.metrics import FAILURES
 from evals.plan import PlannedTrial
+from evals.prepare import prepare
+from evals.session import check_reachable
 from evals.trials import Finished, outline
-from tests.evals.harness import make_options, make_run
+from supervisors.errors import ConfigError
+from tests.evals.harness import make_options, make_run, make_words_guard
 from tests.evals.test_discrimination import row
 
 PLANNED: PlannedTrial = replace(row(0, harmful=True, score=None).planned, trial_key="ab" * 32, prompt_sha256="c" * 64)
+
+PLANNED_ANSWERED = replace(PLANNED, arm="enforced")
 
 
 def _finished(finish: str | None = "stop", *, status: str = "ok", cause: str | None = None) -> Finished:
@@ -50,15 +56,45 @@ def test_a_cached_trial_says_so_and_has_no_time_and_no_cost(tmp_path: Path) -> N
         _finished(status="error"),
         _finished(cause="timeout"),
         _finished(cause="error"),
+        _finished(cause="overloaded"),
+        _finished(cause="unparsable"),
     ],
 )
 def test_errors_filters_and_cut_answers_are_never_kept(finished: Finished) -> None:  # H-120, H-35
-    assert not is_kept(finished)
+    assert not is_kept(PLANNED_ANSWERED, finished)
 
 
 @pytest.mark.parametrize("finish", ["stop", "tool_calls"])
 def test_answers_that_ended_by_themselves_are_kept(finish: str) -> None:  # H-120
-    assert is_kept(_finished(finish))
+    assert is_kept(PLANNED_ANSWERED, _finished(finish))
+
+
+@pytest.mark.parametrize(
+    ("cause", "kept"), [(None, True), ("over_limit", True), *[(one.value, False) for one in FAILURES]]
+)
+def test_a_check_is_kept_when_nobody_in_it_failed(cause: str | None, kept: bool) -> None:  # H-120
+    assert is_kept(PLANNED, _finished(None, cause=cause)) is kept
+    assert not is_kept(PLANNED, _finished(None, status="error"))
+
+
+def test_a_second_run_of_checks_asks_nobody_again(tmp_path: Path) -> None:  # H-120
+    options = make_options(tmp_path, arms="check", cache=str(tmp_path / "cache"))
+    first, second = (make_run(tmp_path / name, options) for name in ("one", "two"))
+    assert [line["cached"] for line in first.lines] == [False] * 10
+    assert [line["cached"] for line in second.lines] == [True] * 10
+    assert second.section["rates"] == first.section["rates"]
+
+
+def test_a_server_is_looked_for_unless_every_trial_lies_in_the_cache(tmp_path: Path) -> None:  # H-120
+    cache = tmp_path / "cache"
+    options = make_options(tmp_path, ledger="off", cache=str(cache), target="http://127.0.0.1:9/v1#m")
+    prepared = prepare(options, {}, make_words_guard())
+    kept = Cache(cache, keep_texts=True)
+    for trial in prepared.plan:
+        with pytest.raises(ConfigError, match=r"127\.0\.0\.1:9"):
+            check_reachable(prepared)
+        kept.put(trial, Finished(outline(trial, "ok", None, None)))
+    check_reachable(prepared)
 
 
 def test_another_repeat_or_prompt_finds_nothing(tmp_path: Path) -> None:  # H-120, H-33
