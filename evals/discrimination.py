@@ -97,7 +97,9 @@ def _series(rows: Sequence[Row]) -> list[_Series]:
         for verdict in objects(row.fields.get("verdicts")):
             name = f"{verdict['supervisor']}@{verdict['stage']}"
             series = found.setdefault(name, _Series(name))
-            series.take(row.planned.cluster_id, number(verdict.get("score")), harmful=row.truth == "harmful")
+            known = verdict.get("label") != Label.UNKNOWN  # as `evals thresholds`: what is not decided has no score
+            score = number(verdict.get("score")) if known else None
+            series.take(row.planned.cluster_id, score, harmful=row.truth == "harmful")
     return [found[name] for name in sorted(found) if found[name].any_score]
 
 

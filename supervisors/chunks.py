@@ -119,7 +119,7 @@ def combine(verdicts: Sequence[Verdict]) -> Verdict:
     return replace(
         deciding,
         cause=join_causes(causes) if deciding.label is Label.UNKNOWN else None,
-        score=max(scores, default=None),
+        score=None if deciding.label is Label.UNKNOWN and len(verdicts) > 1 else max(scores, default=None),
         categories=tuple(dict.fromkeys(categories)),
         tokens=_add_tokens(verdicts),
         cost=_add_cost(verdicts),

@@ -72,6 +72,16 @@ def test_scores_that_are_missing_are_counted_and_not_drawn() -> None:  # Q-36
     assert describe_curves([row(1, harmful=True, score=None)], seed=1) == {}
 
 
+def test_the_score_of_an_undecided_verdict_is_not_drawn_as_for_thresholds() -> None:
+    undecided = row(11, harmful=True, score=0.1)
+    verdict: Any = undecided.fields["verdicts"]
+    verdict[0] |= {"label": "unknown", "cause": "timeout"}
+    body: Any = describe_curves([*scored_rows(), undecided], seed=1)["words@input"]
+    assert (body["positives"], body["unscored"]) == (5, 1)
+    assert body["auroc"]["estimate"] == pytest.approx(0.84, abs=1e-9)
+    assert describe_curves([undecided], seed=1) == {}
+
+
 def test_long_curves_are_thinned_but_keep_their_ends() -> None:
     curve = to_curve([Scored(i % 2 == 0, i / 5000) for i in range(5000)])
     kept = thin(curve)
