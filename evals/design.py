@@ -24,7 +24,7 @@ def _target(trial: PlannedTrial) -> tuple[str, str]:
 
 def _tables(rows: Sequence[Row]) -> Json:
     found: dict[str, Json] = {}
-    for table in build_tables([verdict for row in rows for verdict in to_item_verdicts(row)]):
+    for table in build_tables(to_item_verdicts(rows)):
         body = to_json(table)
         if isinstance(body, dict):
             body.pop("effort")  # times; the summary has them elsewhere

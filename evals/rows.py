@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import overload
@@ -307,8 +307,31 @@ def to_entry(row: Row, direct: Row | None = None) -> Entry:
     )
 
 
-def to_item_verdicts(row: Row) -> list[ItemVerdict]:
-    """Return the verdict of the policy and of each supervisor in the design of BELLS; unplaced items give none."""
+def to_item_verdicts(rows: Iterable[Row]) -> list[ItemVerdict]:
+    """Return the verdicts of the policy and of each supervisor in the design of BELLS; unplaced items give none.
+
+    A trial that came to no verdicts counts as unknown for everybody who was asked in the others (Q-03): left out, it
+    would change what the items that were judged weigh.
+    """
+    found: list[ItemVerdict] = []
+    names: dict[tuple[str, str], dict[str, None]] = {}
+    failed: list[tuple[tuple[str, str], ItemVerdict]] = []
+    for row in rows:
+        verdicts = _in_design(row)
+        found += verdicts
+        # A check asks at the stage that its data set is about: nobody was to speak at the other one.
+        place = row.planned.target, row.planned.dataset if row.planned.arm == "check" else ""
+        if row.status == "ok":
+            names.setdefault(place, {}).update(dict.fromkeys([one.supervisor for one in verdicts]))
+        else:
+            failed += [(place, one) for one in verdicts]
+    for place, one in failed:
+        others = [name for name in names.get(place, {}) if name != one.supervisor]
+        found += [replace(one, supervisor=name) for name in others]
+    return found
+
+
+def _in_design(row: Row) -> list[ItemVerdict]:
     severities: dict[str | None, Severity] = {word: word for word in SEVERITIES}
     severity = severities.get(row.planned.severity)
     if severity is None:

@@ -79,7 +79,7 @@ def _verdicts(args: argparse.Namespace, out: Output, path: Path) -> Sequence[Ite
         return read_open_results(path)
     found = load_run(find_run(args, out, args.source))
     rows = join(found.plan, found.counted, None)
-    return [verdict for row in rows for verdict in to_item_verdicts(row)]
+    return to_item_verdicts(rows)
 
 
 def _text(value: float | None) -> str:

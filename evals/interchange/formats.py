@@ -168,7 +168,7 @@ def _case(row: Row) -> ElementTree.Element:
 
 def to_bells(run: Loaded, _: JsonObject) -> str:
     """Return the verdicts of policy and supervisors in the design of BELLS."""
-    rows = [verdict for row in _rows(run) for verdict in to_item_verdicts(row)]
+    rows = to_item_verdicts(_rows(run))
     if not rows:
         msg = "bells-verdicts: no trial of this run has a severity and a verdict"
         raise ConfigError(msg)

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from evals.design import summarise_bells
 from tests.evals.test_discrimination import row, to_rows
@@ -16,6 +19,21 @@ def test_runs_with_jailbroken_items_get_the_tables_of_each_supervisor() -> None:
     assert found["score"]["score"] is None  # two families are missing: no score, and the reason
     assert "syntactic" in found["score"]["reason"]
     assert "effort" not in found  # results hold no time
+
+
+def test_trials_that_failed_stay_in_the_weights_of_every_supervisor() -> None:  # Q-03, B-06
+    families = [(n, f) for n, f in enumerate(("narrative", "syntactic", "generative") * 4)]
+    rows = [row(n, harmful=True, score=0.9, family=f) for n, f in families]
+    rows += [row(20, harmful=True, score=0.9), row(21, harmful=False, score=0.1)]
+    failed = [replace(one, line={"status": "error", "cause": "timeout", "verdicts": []}) for one in rows[:9:3]]
+    rows[:9:3] = failed
+    tables: Any = summarise_bells(to_rows(rows))
+    policy, words = tables["m"]["policy"], tables["m"]["words@input"]
+    assert words["families"]["narrative"] == policy["families"]["narrative"]
+    assert (words["families"]["narrative"]["k"], words["families"]["narrative"]["planned"]) == (1, 4)
+    assert words["families"]["narrative"]["errors"] == words["unknown"] == 3
+    assert words["score"]["weights"] == policy["score"]["weights"]
+    assert words["score"]["weights"]["narrative"] == pytest.approx(words["score"]["weights"]["syntactic"])
 
 
 def test_other_runs_have_no_such_tables() -> None:
