@@ -50,10 +50,11 @@ class Measured:
     """What runs say of one supervisor.
 
     Args:
-        name: as configured; stage and members left out.
+        name: as configured, with the stage where it judged the same data set at both.
         rates: data set → name of the rate → rate of the summary.
-        seconds: of every verdict.
+        seconds: of every verdict whose time was measured.
         cost_usd: sum of the reported costs, None when none was reported.
+        priced: verdicts that report a cost.
         verdicts: verdicts counted.
         unknown: of them unknown.
     """
@@ -62,6 +63,7 @@ class Measured:
     rates: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     seconds: list[float] = field(default_factory=list[float])
     cost_usd: float | None = None
+    priced: int = 0
     verdicts: int = 0
     unknown: int = 0
 
@@ -121,33 +123,60 @@ def read_frontier(runs: Iterable[tuple[JsonObject, Sequence[Row]]]) -> Frontier:
     Args:
         runs: summary and rows of each; a supervisor of the same name in a later run adds its data sets.
     """
-    found: dict[str, Measured] = {}
+    found: dict[str, Measured] = {}  # by name and stage
     sets: dict[str, dict[str, None]] = {rate: {} for rate in _RATES}
     for summary, rows in runs:
         for section in sections_of(summary):
             for full, rates in as_object(section["supervisors"]).items():
-                name = full.partition("@")[0]
-                if "/" not in name:  # a member of a panel is listed by itself if it is configured by itself
-                    one = found.setdefault(name, Measured(name))
+                if "/" not in full:  # a member of a panel is listed by itself if it is configured by itself
+                    one = found.setdefault(full, Measured(full))
                     one.rates[str(section["dataset"])] = as_object(rates)
                     for rate in _RATES:
                         if number(as_object(as_object(rates)[rate]).get("n")):
                             sets[rate][str(section["dataset"])] = None
         for row in rows:
             _add_times(found, row)
-    return Frontier(tuple(found.values()), tuple(sets[_RATES[0]]), tuple(sets[_RATES[1]]))
+    return Frontier(_by_name(found.values()), tuple(sets[_RATES[0]]), tuple(sets[_RATES[1]]))
+
+
+def _by_name(found: Iterable[Measured]) -> tuple[Measured, ...]:
+    """Put the stages of a supervisor together, unless it judged one data set at both: those are two measurements."""
+    named: dict[str, list[Measured]] = {}
+    for one in found:
+        named.setdefault(one.name.partition("@")[0], []).append(one)
+    joined: list[Measured] = []
+    for name, stages in named.items():
+        sets = [dataset for one in stages for dataset in one.rates]
+        joined += [_join(name, stages)] if len(set(sets)) == len(sets) else stages
+    return tuple(joined)
+
+
+def _join(name: str, stages: Sequence[Measured]) -> Measured:
+    costs = [one.cost_usd for one in stages if one.cost_usd is not None]
+    return Measured(
+        name,
+        {dataset: rates for one in stages for dataset, rates in one.rates.items()},
+        [seconds for one in stages for seconds in one.seconds],
+        sum(costs) if costs else None,
+        sum([one.priced for one in stages]),
+        sum([one.verdicts for one in stages]),
+        sum([one.unknown for one in stages]),
+    )
 
 
 def _add_times(found: Mapping[str, Measured], row: Row) -> None:
     for verdict in objects(row.fields.get("verdicts")):
-        one = found.get(str(verdict["supervisor"]))
+        one = found.get(f"{verdict['supervisor']}@{verdict['stage']}")
         if one is None or verdict.get("cause") == "skipped":
             continue
         one.verdicts += 1
         one.unknown += verdict.get("label") == "unknown"
-        one.seconds.append(number(verdict.get("seconds")) or 0.0)
-        cost = number(verdict.get("cost"))
+        if verdict.get("cached") is True:  # took no effort
+            continue
+        seconds, cost = number(verdict.get("seconds")), number(verdict.get("cost"))
+        one.seconds += [] if seconds is None else [seconds]
         if cost is not None:
+            one.priced += 1
             one.cost_usd = (one.cost_usd or 0.0) + cost
 
 
@@ -164,7 +193,7 @@ def to_markdown(frontier: Frontier) -> list[str]:
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for one in frontier.measured:
         unknown = one.unknown / one.verdicts if one.verdicts else 0.0
-        cost = "–" if one.cost_usd is None or not one.verdicts else f"{one.cost_usd / one.verdicts * 1000:.4f}"
+        cost = "–" if one.cost_usd is None else f"{one.cost_usd / one.priced * 1000:.4f}"
         means = _means(one, frontier) + (_means(frontier.larger.get(one.name), frontier) if more else [])
         lines.append(f"| `{one.name}` | {' | '.join(means)} | {unknown:.3f} | {_times(one.seconds)} | {cost} |")
     for title, rate, sets in (

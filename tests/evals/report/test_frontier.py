@@ -6,7 +6,11 @@ import pytest
 
 from evals.journal import JsonObject
 from evals.report.frontier import Measured, draw_frontier, mean_of, read_frontier, to_markdown
+from evals.rows import Row
 from evals.statistics.jsonable import Json
+from tests.evals.test_discrimination import row as toy_row
+
+RATES = ("detection_rate", "false_positive_rate")
 
 
 def rate(k: int, n: int) -> JsonObject:
@@ -68,10 +72,46 @@ def test_the_tables_show_every_rate_with_its_counts() -> None:
 
 
 def test_times_and_costs_are_of_the_verdicts() -> None:
-    one = Measured("x", seconds=[0.001, 0.002, 0.1], cost_usd=0.003, verdicts=3, unknown=1)
+    one = Measured("x", seconds=[0.001, 0.002, 0.1], cost_usd=0.003, priced=3, verdicts=3, unknown=1)
     frontier = read_frontier([])
     lines = to_markdown(type(frontier)((one,), (), ()))
     assert lines[2] == "| `x` | – | – | 0.333 | 2.00, 100.00 | 1.0000 |"
+
+
+def _row(*verdicts: JsonObject) -> Row:
+    common: JsonObject = {"supervisor": "x", "stage": "input", "label": "safe", "cause": None}
+    found: list[Json] = [{**common, **verdict} for verdict in verdicts]
+    return replace(toy_row(0, harmful=True, score=None), line={"status": "ok", "verdicts": found})
+
+
+def test_times_and_costs_are_over_the_verdicts_that_tell_them() -> None:  # H-128
+    row = _row(
+        {"seconds": 0.5, "cost": 0.01},
+        {"seconds": None, "cost": None, "label": "unknown", "cause": "timeout"},
+        {"seconds": None, "cost": 0.0, "cached": True},
+    )
+    frontier = read_frontier([(summary(section("a", x=(rate(1, 2), rate(1, 4)))), [row])])
+    (one,) = frontier.measured
+    assert (one.seconds, one.cost_usd, one.priced, one.verdicts, one.unknown) == ([0.5], 0.01, 1, 3, 1)
+    assert to_markdown(frontier)[2].endswith("| 0.333 | 500.00, 500.00 | 10.0000 |")
+
+
+def test_a_data_set_judged_at_both_stages_is_two_measurements() -> None:
+    asked: JsonObject = {"detection_rate": rate(9, 10), "false_positive_rate": rate(0, 10)}
+    answered: JsonObject = {"detection_rate": rate(1, 10), "false_positive_rate": rate(5, 10)}
+    both: Json = {"dataset": "a", "target": "*", "supervisors": {"x@input": asked, "x@output": answered}}
+    row = _row({"seconds": 0.1, "cost": None}, {"seconds": 0.2, "cost": None, "stage": "output"})
+    frontier = read_frontier([(summary(both), [row])])
+    found = {one.name: (one.rates["a"], one.seconds) for one in frontier.measured}
+    assert found == {"x@input": (asked, [0.1]), "x@output": (answered, [0.2])}
+
+
+def test_data_sets_judged_at_one_stage_each_are_one_measurement() -> None:
+    asked: Json = {"dataset": "a", "target": "*", "supervisors": {"x@input": {name: rate(1, 2) for name in RATES}}}
+    answered: Json = {"dataset": "b", "target": "*", "supervisors": {"x@output": {name: rate(1, 2) for name in RATES}}}
+    row = _row({"seconds": 0.1, "cost": 0.1}, {"seconds": 0.2, "cost": None, "stage": "output"})
+    (one,) = read_frontier([(summary(asked, answered), [row])]).measured
+    assert (one.name, set(one.rates), one.seconds, one.cost_usd, one.priced) == ("x", {"a", "b"}, [0.1, 0.2], 0.1, 1)
 
 
 def test_the_front_is_marked() -> None:
