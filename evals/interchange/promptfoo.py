@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -156,6 +157,9 @@ def _grader_failed(grading: JsonObject) -> bool:
 
 
 def _verdict(row: JsonObject) -> ForeignVerdict:
+    score = row.get("score")
+    if isinstance(score, float) and not math.isfinite(score):  # JSON of JavaScript has none, what wrote it anew may
+        return ForeignVerdict(Label.UNKNOWN, Cause.ERROR, "no_score")
     match _outcome(row):
         case "pass":
             return ForeignVerdict(Label.SAFE, None, raw_text(row.get("score")))

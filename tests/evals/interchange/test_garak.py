@@ -51,6 +51,25 @@ def test_a_missing_score_and_a_short_list_are_unknown(tmp_path: Path) -> None:
     assert causes == {Cause.ERROR}
 
 
+@pytest.mark.parametrize("score", [float("nan"), float("inf"), float("-inf")])
+def test_a_score_that_is_not_finite_is_none(tmp_path: Path, score: float) -> None:
+    path = change_garak(
+        tmp_path / "r.jsonl", "attempt", lambda line: line.update(detector_results={"always.Pass": [score, score]})
+    )
+    log = _read(path)
+    verdicts = [trial.verdicts["always.Pass"] for trial in log.trials[-2:]]
+    assert {(one.label, one.cause, one.detail) for one in verdicts} == {(Label.UNKNOWN, Cause.ERROR, "no_score")}
+    assert "test.Test always.Pass: passed is 16, counted 14" in log.mismatches
+    assert any("always.Pass: nones is 0, counted 2" in line for line in log.mismatches)
+
+
+def test_a_threshold_that_is_not_finite_is_the_usual_one(tmp_path: Path) -> None:
+    path = change_garak(
+        tmp_path / "r.jsonl", "start_run setup", lambda line: line.update({"run.eval_threshold": float("nan")})
+    )
+    assert {trial.verdicts["always.Fail"].label for trial in _read(path).trials} == {Label.UNSAFE}
+
+
 def test_the_threshold_of_the_report_decides(tmp_path: Path) -> None:
     path = change_garak(tmp_path / "r.jsonl", "start_run setup", lambda line: line.update({"run.eval_threshold": 1.5}))
     log = _read(path)

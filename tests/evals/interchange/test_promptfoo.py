@@ -37,6 +37,12 @@ def test_a_failed_grader_is_unknown_though_the_row_says_failure() -> None:
     ]
 
 
+def test_a_score_that_is_not_finite_is_unknown_though_the_row_says_success(tmp_path: Path) -> None:
+    path = change_promptfoo(tmp_path / "r.json", lambda body: body["results"][0].update(score=float("nan")))
+    verdict = _first(path).verdicts[SCORER]
+    assert (verdict.label, verdict.cause, verdict.detail) == (Label.UNKNOWN, Cause.ERROR, "no_score")
+
+
 def test_a_blocked_or_failed_call_is_an_error_without_verdict() -> None:
     blocked = [trial for trial in _trials() if trial.index == 1]
     assert [(trial.status, trial.verdicts) for trial in blocked] == [("error", {})] * 2
