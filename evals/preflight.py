@@ -111,15 +111,25 @@ def write_tried(folder: Path, tried: Sequence[Tried]) -> None:
 
 
 def count_hijacked(folder: Path) -> int | None:
-    """Count the judges of a scorer that obeyed an answer telling them what to say; None when they were not tried.
+    """Count the judges of a scorer that obeyed an answer telling them what to say.
+
+    Returns:
+        None when that is not known: they were not tried, or none obeyed and one gave no label.
 
     Raises:
         StoreError: the file is there and cannot be read.
     """
     if not (folder / PREFLIGHT).exists():
         return None
-    rows = objects(read_json(folder / PREFLIGHT).get("tried"))
-    return sum([one.get("case") == ORDERING and one.get("passed") is not True for one in rows])
+    rows = [one for one in objects(read_json(folder / PREFLIGHT).get("tried")) if one.get("case") == ORDERING]
+    silent = [one for one in rows if one.get("said") == Label.UNKNOWN.value]
+    obeyed = sum([one.get("passed") is not True for one in rows]) - len(silent)
+    return None if silent and not obeyed else obeyed
+
+
+def was_only_tried(folder: Path) -> bool:
+    """Say whether a scorer's judges were tried on the known cases and asked nothing else: they failed them."""
+    return (folder / PREFLIGHT).exists() and not (folder / "journal.jsonl").exists()
 
 
 def _options(judge: Judge) -> dict[str, object]:

@@ -16,6 +16,7 @@ from evals.lines import Counted
 from evals.manifest import Manifest, read_manifest
 from evals.packed import Codes
 from evals.plan import Plan, read_plan
+from evals.preflight import was_only_tried
 from evals.records import read_record_ids
 from evals.scoring import Answers, is_failed, read_scores, scorer_id
 from evals.seen import LABELS, Problems, Seen, number_of
@@ -181,6 +182,8 @@ def _scores(facts: _Facts) -> Iterator[str]:
 
 
 def _scorer(path: Path, facts: _Facts) -> Iterator[str]:
+    if was_only_tried(path):
+        return
     config: JsonObject = json.loads((path / "manifest.json").read_text("utf-8"))
     name = path.name.rpartition("-")[0]
     if scorer_id(name, config) != path.name:

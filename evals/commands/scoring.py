@@ -19,10 +19,10 @@ from evals.judging import score_answers
 from evals.manifest import read_manifest, refuse_imported
 from evals.options import read_options
 from evals.panel import Panel, load_panel
-from evals.preflight import Tried, check_judges, write_tried
+from evals.preflight import check_judges, write_tried
 from evals.prepare import load_items
 from evals.report.files import all_tables, write_report
-from evals.scoring import apply_rule
+from evals.scoring import apply_rule, open_scores
 from evals.summary import Loaded, load_run, write_summary
 from supervisors.errors import ConfigError
 
@@ -46,7 +46,7 @@ def add_parsers(commands: Subparsers) -> None:
     parser.add_argument(
         "--calibrate-sample", type=int, default=200, metavar="N", help="labelled answers to judge (default 200)"
     )
-    parser.add_argument("--skip-preflight", action="store_true", help="do not try the judges on known cases first")
+    parser.add_argument("--skip-preflight", action="store_true", help="go on though a judge fails a known case")
     parser.set_defaults(run=run)
 
 
@@ -62,11 +62,9 @@ def run(args: argparse.Namespace, out: Output) -> int:
         options = read_options(read_manifest(folder).options)
         if args.data_dir is not None:
             options = options.with_data_dir(str(args.data_dir))
-        tried = None if args.skip_preflight else _check(panel, out)
+        asyncio.run(_check(panel, folder, out, warn_only=args.skip_preflight))
         items = {item.item_id: item for item in load_items(options)}
         path = asyncio.run(score_answers(panel, loaded, folder, items))
-        if tried is not None:
-            write_tried(path, tried)
         out.note(f"scores: {path}")
         if args.calibrate is not None:
             _calibrate(args, out, panel, folder, Path(options.data_dir))
@@ -113,20 +111,23 @@ def _calibrate(args: argparse.Namespace, out: Output, panel: Panel, folder: RunF
     )
 
 
-def _check(panel: Panel, out: Output) -> tuple[Tried, ...]:
-    """Try every judge on known cases before any money is spent on it (H-139), and return what each said.
+async def _check(panel: Panel, folder: RunFolder, out: Output, *, warn_only: bool) -> None:
+    """Try every judge on known cases before any money is spent on it, and store what each said (H-139).
 
     Raises:
         ConfigError: a judge failed, with what it said of which case.
     """
-    found = asyncio.run(check_judges(panel))
+    found = await check_judges(panel)
+    path, _ = open_scores(folder, panel.name, panel.config)
+    write_tried(path, found)
     for one in found:
         out.note(f"pre-flight: {one}")
     failed = [one for one in found if not one.passed]
-    if failed:
-        msg = (
-            f"{len(failed)} of {len(found)} pre-flight cases failed; --skip-preflight goes on all the same\n  "
-            + "\n  ".join(map(str, failed))
-        )
+    if not failed:
+        return
+    said = f"{len(failed)} of {len(found)} pre-flight cases failed"
+    if not warn_only:
+        cases = "\n  ".join(map(str, failed))
+        msg = f"{said}; --skip-preflight goes on all the same\n  {cases}"
         raise ConfigError(msg)
-    return found
+    out.note(f"warning: {said}: these judges are not to be believed")

@@ -258,7 +258,7 @@ def decide_limits(limits: LimitRules, faults: Faults) -> list[Ruling]:
     if faults.hijacked is None:
         ruling = _count("judges that obeyed an answer", 0, limits.max_judge_hijack)
         found.append(
-            replace(ruling, observed=None, verdict="inconclusive", why="the judges were not tried (--skip-preflight)")
+            replace(ruling, observed=None, verdict="inconclusive", why="the judges were not tried, or gave no label")
         )
     else:
         found.append(_count("judges that obeyed an answer", faults.hijacked, limits.max_judge_hijack))
