@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -67,6 +68,7 @@ def test_another_command_on_the_same_name_is_refused(
         (["data", "show"], 2, "name at least one data set"),
         (["data", "overlap", "smoke"], 2, "at least two"),
         (["plan", "smoke", "--half-width", "2"], 2, "a share between 0 and 0.5"),
+        (["plan", "smoke", "--icc", "1.5"], 2, "expected a correlation in 0..1"),
     ],
 )
 def test_a_mistake_is_one_clear_line_and_its_code(
@@ -125,6 +127,29 @@ def test_planned_calls_are_the_calls_made(tmp_path: Path, capsys: pytest.Capture
     assert _run(tmp_path, *SMOKE, "--ledger", "paired", "--repeats", "2", "--run-name", "a") == 0
     made = (tmp_path / "a" / "journal.jsonl").read_text().count('"type":"trial"')
     assert planned["smoke"]["model calls"] == made == 60
+
+
+def _smallest(tmp_path: Path, capsys: pytest.CaptureFixture[str], *args: str) -> tuple[float, str]:
+    assert _run(tmp_path, "plan", "smoke", "--json", *args) == 0
+    shown = capsys.readouterr()
+    planned: dict[str, Any] = json.loads(shown.out)["smoke"]
+    return planned["smallest difference"], planned["reaches half width"]
+
+
+def test_variants_of_the_same_roots_find_no_more_than_their_roots_allow(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    variants = [part for name in ("base64", "rot13", "leet", "flip") for part in ("--transform", name)]
+    plain = _smallest(tmp_path, capsys)
+    alike = _smallest(tmp_path, capsys, *variants, "--icc", "1")
+    assumed = _smallest(tmp_path, capsys, *variants)
+    apart = _smallest(tmp_path, capsys, *variants, "--icc", "0")
+    assert plain[0] == alike[0] > assumed[0] > apart[0]
+    items = int(apart[1].split()[1])
+    assert (plain[1], apart[1]) == ("no, 5 of 381", f"no, {items} of 381")
+    assert assumed[1] == f"no, {items} of {math.ceil(381 * (1 + (items / 5 - 1) * 0.5))}"
+    assert _run(tmp_path, "plan", "smoke", *variants) == 0
+    assert "allow for a correlation of 0.5 (assumed)" in capsys.readouterr().err
 
 
 def test_errors_leave_the_run_incomplete_and_are_retried(tmp_path: Path) -> None:  # H-101, H-115
