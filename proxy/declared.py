@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from proxy.upstream_headers import CREDENTIALS
 from supervisors.secret import Secret
 
 _STRICT = ConfigDict(frozen=True, extra="forbid")
 _SECRET_CHARS: Final = 32
+_SHOWN_CHARS: Final = 6
+"""A shorter word is no credential, and could stand in any sentence."""
 _PART: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._:~-]{1,256}\Z")
 """What may stand for a part in braces: never a dot segment, a slash or an escape."""
+
+
+def _check_header(value: object) -> object:
+    if isinstance(value, str | Secret):
+        return value
+    msg = "a header is a text, or a secret: {env: NAME} or {file: PATH}"
+    raise ValueError(msg)
 
 
 class UpstreamConfig(BaseModel):
@@ -32,7 +42,7 @@ class UpstreamConfig(BaseModel):
     retries: int = Field(default=1, ge=0, le=5)
     max_connections: int = Field(default=256, ge=1)
     forward_headers: tuple[str, ...] | None = None
-    headers: dict[str, str] = {}
+    headers: dict[str, Annotated[str | Secret, BeforeValidator(_check_header)]] = {}
     allow_link_local: bool = False
     stream_usage: bool = False
     propagate_trace: bool = False
@@ -40,6 +50,24 @@ class UpstreamConfig(BaseModel):
     max_concurrency: int | None = Field(default=None, ge=1)
     breaker_failures: int = Field(default=5, ge=0)
     breaker_open_s: float = Field(default=60.0, gt=0)
+
+    @field_validator("headers")
+    @classmethod
+    def _check_credentials(cls, headers: dict[str, str | Secret]) -> dict[str, str | Secret]:
+        for name, value in headers.items():
+            if name.lower() in CREDENTIALS and not isinstance(value, Secret):
+                msg = f"{name!r} holds a credential: write its value as {{env: NAME}} or {{file: PATH}}"
+                raise ValueError(msg)
+        return headers
+
+    def fixed_headers(self) -> list[tuple[str, str]]:
+        """Return the headers with the values of secrets."""
+        return [(name, one.value if isinstance(one, Secret) else one) for name, one in self.headers.items()]
+
+    def header_secrets(self) -> list[str]:
+        """Return what no error may show: secret values, and what follows a scheme such as ``Bearer`` in them."""
+        values = [one.value for one in self.headers.values() if isinstance(one, Secret)]
+        return values + [rest for value in values if len(rest := value.partition(" ")[2].strip()) >= _SHOWN_CHARS]
 
 
 class LocalUpstreamConfig(BaseModel):
@@ -159,6 +187,7 @@ class JournalConfig(BaseModel):
     max_backlog: int = Field(default=100_000, ge=1)
     stream_notes: Literal["off", "batched", "durable"] = "batched"
     retention_days: int | None = Field(default=None, ge=1)
+    replica: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._:-]{1,128}$")
 
     @model_validator(mode="after")
     def _check_place(self) -> Self:

@@ -15,7 +15,7 @@ from proxy.store.journal import StoredJournal
 from proxy.store.lookup import open_postgres_audit
 from proxy.store.postgres import open_postgres
 from proxy.store.retention import Retention
-from proxy.store.sqlite import open_journal
+from proxy.store.sqlite import LOCAL, open_journal
 from proxy.store.writer import WriterSettings
 from supervisors.errors import MissingError, StoreError
 
@@ -34,8 +34,10 @@ async def open_configured(settings: JournalConfig, counted: Callable[[Record], N
     options = WriterSettings(on_failure=settings.on_record_failure, queue_limit=settings.max_backlog)
     retention = Retention(settings.retention_days)
     if settings.postgres is not None:
-        return await open_postgres(settings.postgres.value, settings=options, retention=retention, counted=counted)
-    return await open_journal(settings.path, settings=options, retention=retention, counted=counted)
+        address, name = settings.postgres.value, settings.replica
+        return await open_postgres(address, name, settings=options, retention=retention, counted=counted)
+    name = settings.replica or LOCAL
+    return await open_journal(settings.path, replica=name, settings=options, retention=retention, counted=counted)
 
 
 @contextmanager

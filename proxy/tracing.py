@@ -247,7 +247,7 @@ class _Library:
 
     def send(self, spans: Sequence[Any]) -> bool:
         """Export spans; false when that failed."""
-        return bool(self.exporter.export(spans).name == "SUCCESS")
+        return export_spans(self.exporter, spans)
 
     def measure(self, seen: Seen) -> None:
         """Add an exchange to the metrics; label values come from the config only (O-17)."""
@@ -277,6 +277,15 @@ class _Library:
         """Send the last metrics and end."""
         self.meters.shutdown(timeout_millis=_CLOSE_S * 1000)
         self.exporter.shutdown()
+
+
+def export_spans(exporter: Any, spans: Sequence[Any]) -> bool:
+    """Export spans; false when that failed."""
+    try:
+        return bool(exporter.export(spans).name == "SUCCESS")
+    except OSError as error:  # some versions of the library let an error of the connection out
+        log.debug("an export failed", extra={"reason": type(error).__name__})
+        return False
 
 
 def providers_of(config: Config) -> Mapping[str, str]:

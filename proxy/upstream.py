@@ -105,7 +105,7 @@ class Upstream:
         )
         self._owned = client is None
         self._client = client or HttpClient(limits, proxy=settings.proxy, allow_link_local=settings.allow_link_local)
-        self._secrets = tuple([secret for secret in (settings.api_key, settings.base_url) if secret])
+        self._secrets = tuple([secret for secret in (settings.api_key, settings.base_url, *settings.secrets) if secret])
         self._own_headers = {accept: _own_headers(settings, accept) for accept in (_JSON, _EVENTS)}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._random = random.Random(seed)  # noqa: S311 - spreads retries, guards nothing

@@ -60,8 +60,8 @@ _NEVER_SENT = frozenset(
     }
 )
 _NEVER_SENT_PREFIXES = ("x-forwarded-", "proxy-", "x-guardrail-")
-_FIXED_ONLY = frozenset({"authorization", "api-key", "x-api-key"})
-"""An operator may set these for an upstream; a caller's are never passed on."""
+CREDENTIALS = frozenset({"authorization", "api-key", "x-api-key"})
+"""An operator may set these for an upstream, as secrets; a caller's are never passed on."""
 
 
 _TRACE = frozenset({"traceparent", "tracestate"})
@@ -136,7 +136,7 @@ def check_request_header(name: str, setting: str, value: str | None = None) -> N
     if value is not None and not _VISIBLE_ASCII.fullmatch(value):
         msg = f"the value of {name!r} has characters outside visible ASCII"
         raise ConfigError(msg, setting)
-    fixed = value is not None and name.lower() in _FIXED_ONLY
+    fixed = value is not None and name.lower() in CREDENTIALS
     if _never_sent(name.lower()) and not fixed:
         msg = f"the header {name!r} is never passed to an upstream; remove it from the list"
         raise ConfigError(msg, setting)

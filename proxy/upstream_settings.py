@@ -30,6 +30,7 @@ class UpstreamSettings:
         allow_link_local: permit link-local and metadata addresses (X-03).
         lacks: routes below the base URL that the server does not have; a request for one is a 404 without a call.
         propagate_trace: W3C trace context is passed on (O-22).
+        secrets: what stands in `extra_headers` and must not show in an error.
 
     Raises:
         ConfigError: a value that cannot be right; `path` is the name of the setting.
@@ -50,6 +51,7 @@ class UpstreamSettings:
     allow_link_local: bool = False
     lacks: tuple[str, ...] = ()
     propagate_trace: bool = False
+    secrets: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         if self.base_url is None and self.vendor == "openai":

@@ -352,6 +352,7 @@ def _read_note(connection: Connection, body: bytes) -> tuple[Begun, str | None]:
 
 async def open_postgres(
     address: str,
+    replica: str | None = None,
     *,
     settings: WriterSettings | None = None,
     retention: Retention | None = None,
@@ -362,6 +363,7 @@ async def open_postgres(
 
     Args:
         address: connection string or URI of libpq.
+        replica: name of this instance in its records; the host's by default.
         settings: batching, queue and failure behaviour.
         retention: what to forget; default nothing.
         counted: called once for every record that is stored, in the writer's thread: `Metrics.count`.
@@ -376,7 +378,9 @@ async def open_postgres(
 
     def build() -> StoredJournal:
         driver = load_driver()
-        sink = PostgresSink(driver, address, Origin(boot, socket.gethostname()), retention or Retention(), settled_s)
+        sink = PostgresSink(
+            driver, address, Origin(boot, replica or socket.gethostname()), retention or Retention(), settled_s
+        )
         reader = PostgresReader(driver, address)
         try:
             leftovers = sink.leftovers()

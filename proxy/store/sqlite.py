@@ -30,6 +30,8 @@ from supervisors.errors import StoreError
 log = logging.getLogger(__name__)
 
 _ROW = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+LOCAL = "local"
+"""The replica of a journal that has only one."""
 _TOGETHER = 32
 """Records in one statement: each statement lets go of the interpreter and waits to get it back."""
 
@@ -54,7 +56,7 @@ class SqliteSink:
     Args:
         path: journal file, created if new.
         boot: id of the process start, never used before.
-        replica: configured name of this instance.
+        replica: name of this instance in its records.
         retention: what to forget.
         now: seconds since the epoch.
     """
@@ -266,7 +268,7 @@ class SqliteReader:
 async def open_journal(
     path: Path,
     *,
-    replica: str = "local",
+    replica: str = LOCAL,
     settings: WriterSettings | None = None,
     retention: Retention | None = None,
     counted: Callable[[Record], None] | None = None,
@@ -275,7 +277,7 @@ async def open_journal(
 
     Args:
         path: SQLite file, created if new; its folder must exist.
-        replica: configured name of this instance.
+        replica: name of this instance in its records.
         settings: batching, queue and failure behaviour.
         retention: what to forget; default nothing.
         counted: called once for every record on disk, in the writer's thread: `Metrics.count`.

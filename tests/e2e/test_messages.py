@@ -11,6 +11,7 @@ import orjson
 import pytest
 
 from supervisors.rules import Rules
+from supervisors.secret import Secret
 from supervisors.testing import Fails
 from supervisors.types import Supervisor
 from tests.e2e.fake_messages import (
@@ -53,8 +54,11 @@ async def test_an_allowed_message_is_the_upstreams_bytes(tmp_path: Path) -> None
         assert record["usage"] == {"input_tokens": 7, "output_tokens": 3}
 
 
+OWN = Secret("env:OWN_KEY", "upstream-key")
+
+
 async def test_the_callers_key_stays_here_and_the_upstreams_goes_out(tmp_path: Path) -> None:  # W-17, W-31
-    upstreams: dict[str, dict[str, Any]] = {"main": {"vendor": "anthropic", "headers": {"x-api-key": "upstream-key"}}}
+    upstreams: dict[str, dict[str, Any]] = {"main": {"vendor": "anthropic", "headers": {"x-api-key": OWN}}}
     keys = {"app": {"sha256": "7b6d0a1e3f" + "0" * 54}}
     async with FakeUpstream() as up:
         upstreams["main"]["base_url"] = up.url

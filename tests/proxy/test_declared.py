@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,9 @@ import pytest
 from pydantic import ValidationError
 
 from proxy.checks import check_config
-from proxy.config import Config
-from proxy.declared import UnguardedRoute
+from proxy.config import Config, canonical_config, parse_config
+from proxy.declared import UnguardedRoute, UpstreamConfig
+from supervisors.errors import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -67,3 +69,32 @@ def test_every_declaration_is_a_warning_and_a_double_one_an_error(tmp_path: Path
 def test_several_upstreams_need_a_name(tmp_path: Path, upstream: str | None, wrong: bool) -> None:
     found = findings(tmp_path, 2, {"method": "GET", "path": "/v1/files", "upstream": upstream})
     assert (("error", "unguarded_routes.0.upstream") in found) is wrong
+
+
+NAMED: Mapping[str, str] = {"AZ": "Bearer violet-umbrella-7"}
+
+
+def upstream(headers: str) -> str:
+    return f"upstreams: {{main: {{base_url: 'http://127.0.0.1:9/v1', headers: {{{headers}}}}}}}"
+
+
+def test_a_header_may_be_a_secret_that_nothing_shows() -> None:
+    config = parse_config(upstream("authorization: {env: AZ}, x-team: red"), NAMED)
+    made = config.upstreams["main"]
+    assert isinstance(made, UpstreamConfig)
+    assert made.fixed_headers() == [("authorization", "Bearer violet-umbrella-7"), ("x-team", "red")]
+    assert made.header_secrets() == ["Bearer violet-umbrella-7", "violet-umbrella-7"]
+    assert "violet" not in repr(config)
+    assert b"violet" not in canonical_config(config)
+    assert b'"authorization":{"env":"AZ"}' in canonical_config(config)
+
+
+@pytest.mark.parametrize("name", ["api-key", "Authorization", "x-api-key"])
+def test_a_credential_in_a_header_is_no_plain_text(name: str) -> None:
+    with pytest.raises(
+        ConfigError, match=r"upstreams\.main\.headers: .*credential: write its value as \{env: NAME\}"
+    ) as said:
+        parse_config(upstream(f"{name}: violet-umbrella"), NAMED)
+    assert "violet" not in str(said.value)
+    with pytest.raises(ConfigError, match=r"upstreams\.main\.headers\.x-a: a header is a text, or a secret"):
+        parse_config(upstream("x-a: 7"), NAMED)

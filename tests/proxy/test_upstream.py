@@ -351,3 +351,9 @@ async def test_embeddings_and_completions_of_another_vendor_are_served(make: Mak
 async def test_a_route_that_a_vendor_does_not_have_is_404(make: Make) -> None:
     error = await fails(make(vendor="hosted_vllm"), path="/responses")
     assert (error.status, error.code) == (404, "unknown_route")
+
+
+async def test_a_secret_header_is_not_in_an_error(up: FakeUpstream, make: Make) -> None:
+    up.script(Answer(status=400, json={"error": {"message": "no access for violet-7"}}))
+    upstream = make(api_key=None, extra_headers=(("api-key", "violet-7"),), secrets=("violet-7",))
+    assert "violet" not in str(await fails(upstream))
