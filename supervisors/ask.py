@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager
 from time import perf_counter
 from typing import Any, cast
 
-from supervisors.errors import ChatError, ChatTimeout, ConfigError, GuardrailError, ReplyError, first_leaf
+from supervisors.errors import ChatError, ChatRefused, ChatTimeout, ConfigError, GuardrailError, ReplyError, first_leaf
 from supervisors.types import (
     Assessment,
     Capability,
@@ -32,11 +32,16 @@ log = logging.getLogger(__name__)
 _LOCAL_CHARS = 50_000
 """Above this many characters a local supervisor may leave the loop for a thread and gets the deadline too."""
 
-_OVER_LIMIT = frozenset({"call_budget", "cost_budget", "exceed_context_size_error", "context_length_exceeded"})
-"""Codes of a `ChatError` that mean "too much was asked": the budget of G-50, or a prompt too long (LU-25)."""
+_BUDGETS = frozenset({"call_budget", "cost_budget"})
+"""Codes of a call that the request's budget did not allow (G-50)."""
 
-OVERLOADED = "overloaded"
-"""Code of a `ChatError` that means "too many calls wait already" (G-46)."""
+_TOO_LONG_STATUS = frozenset({413, 422})
+_TOO_LONG_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "string_above_max_length"})
+"""What servers say when the text is longer than their model takes (GU-10, LU-25)."""
+
+_FILTERED = "content_filter"
+_OVERLOADED = "overloaded"
+"""Code of a call that was not made because too many wait already (G-46)."""
 
 _SAFE = Label.SAFE
 _BOTH_STAGES: frozenset[Stage] = frozenset({"input", "output"})
@@ -96,32 +101,44 @@ async def _assess(name: str, supervisor: Supervisor, exchange: Exchange, context
         log.warning("supervisor failed", extra={"supervisor": name, "error": "CancelledError"})
         return _cancelled()
     except Exception as error:  # noqa: BLE001 - the one broad except: any failure is `unknown`, with its type in the log
-        return _to_unknown(name, error)
+        return _failed(name, error)
     if not isinstance(verdict, Verdict):  # pyright: ignore[reportUnnecessaryIsInstance] # as said
         log.warning("supervisor returned no verdict", extra={"supervisor": name})
         return unknown(Cause.ERROR, detail="no_verdict")
     return verdict
 
 
-def _to_unknown(name: str, raised: Exception) -> Verdict:
-    """Return the verdict of a failure; of several at once, of the first."""
+def _failed(name: str, raised: Exception) -> Verdict:
+    """Log a failure and return its verdict; of several at once, that of the first."""
     error: BaseException = raised
     if isinstance(raised, ExceptionGroup):
         error = first_leaf(cast("ExceptionGroup[Exception]", raised))  # isinstance forgets what is inside
+    if not isinstance(error, ChatTimeout | TimeoutError | ReplyError):
+        log.warning("supervisor failed", extra={"supervisor": name, "error": type(error).__name__})
+    return to_unknown(error)
+
+
+def to_unknown(error: BaseException) -> Verdict:
+    """Turn a failure into a verdict: the one place that says which cause it is, of a call or of a supervisor."""
     if isinstance(error, ChatTimeout | TimeoutError):
         return unknown(Cause.TIMEOUT)
     if isinstance(error, ReplyError):
-        return unknown(Cause.UNPARSABLE, detail=error.detail)
-    log.warning("supervisor failed", extra={"supervisor": name, "error": type(error).__name__})
-    cause = _cause_of(error.code) if isinstance(error, ChatError) else Cause.ERROR
+        return unknown(Cause.UNPARSABLE, detail=error.detail or None)
+    cause = _cause_of(error) if isinstance(error, ChatError) else Cause.ERROR
     return unknown(cause, detail=getattr(error, "code", None), reason=type(error).__name__)
 
 
-def _cause_of(code: str | None) -> Cause:
-    """Return what the code of a failed call means; most failures are just that."""
-    if code == OVERLOADED:
-        return Cause.OVERLOADED
-    return Cause.OVER_LIMIT if code in _OVER_LIMIT else Cause.ERROR
+def _cause_of(error: ChatError) -> Cause:
+    if isinstance(error, ChatRefused) and error.code == _FILTERED:
+        return Cause.REFUSED
+    if error.code in _BUDGETS or is_too_long(error):
+        return Cause.OVER_LIMIT
+    return Cause.OVERLOADED if error.code == _OVERLOADED else Cause.ERROR
+
+
+def is_too_long(error: ChatError) -> bool:
+    """Say whether the server found the text too long."""
+    return error.status in _TOO_LONG_STATUS or error.code in _TOO_LONG_CODES
 
 
 async def open_part(name: str, part: AbstractAsyncContextManager[Any]) -> None:

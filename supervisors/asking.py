@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from supervisors.answers import Choices, read_reply
-from supervisors.ask import OVERLOADED
+from supervisors.ask import is_too_long, to_unknown
 from supervisors.card import Card
-from supervisors.errors import ChatError, ChatRefused, ChatTimeout, ReplyError
+from supervisors.errors import ChatError, ChatRefused, ReplyError
 from supervisors.material import Call, cut_text
 from supervisors.parsers.reading import Side
 from supervisors.rendering import Question, Rendered, Wording, render
@@ -23,8 +23,6 @@ Answer = TypeVar("Answer")
 
 log = logging.getLogger(__name__)
 
-_TOO_LONG_STATUS = frozenset({413, 422})
-_TOO_LONG_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "string_above_max_length"})
 _ECHO_CHARS = 20
 """A shorter text at the beginning of a reply may be the guard's own word."""
 
@@ -95,7 +93,7 @@ class Asker:
         try:
             return await self._ask_once(call, names, context)
         except ChatRefused as error:
-            if not _is_too_long(error):
+            if not is_too_long(error):
                 return to_unknown(error)
         except (ChatError, ReplyError) as error:
             return to_unknown(error)
@@ -138,28 +136,6 @@ class Asker:
         if len(names) != 1:
             return ()
         return self.card.criteria[names[0]].to or self.card.find_taxonomy().to_canonical(names)
-
-
-def _is_too_long(error: ChatRefused) -> bool:
-    return error.status in _TOO_LONG_STATUS or error.code in _TOO_LONG_CODES
-
-
-_BUDGETS = frozenset({"call_budget", "cost_budget"})
-"""Codes of a call that the request's budget did not allow (G-50)."""
-
-
-def to_unknown(error: ChatError | ReplyError) -> Verdict:
-    """Turn the failure of one call into a verdict, so that what other calls found is kept."""
-    if isinstance(error, ReplyError):
-        return unknown(Cause.UNPARSABLE, detail=error.detail or None)
-    if isinstance(error, ChatTimeout):
-        return unknown(Cause.TIMEOUT)
-    if isinstance(error, ChatRefused) and error.code == "content_filter":
-        return unknown(Cause.REFUSED)
-    if error.code in _BUDGETS or (isinstance(error, ChatRefused) and _is_too_long(error)):
-        return unknown(Cause.OVER_LIMIT, detail=error.code)
-    cause = Cause.OVERLOADED if error.code == OVERLOADED else Cause.ERROR
-    return unknown(cause, detail=error.code, reason=type(error).__name__)
 
 
 def _continues(reply: ChatReply, rendered: Rendered) -> bool:

@@ -6,15 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
-from supervisors.errors import ChatError, ChatRefused, ChatTimeout, ReplyError
+from supervisors.ask import to_unknown
+from supervisors.errors import ChatError, ReplyError
 from supervisors.narrowing import Narrowing, select
 from supervisors.transcript import Cutting, Window, count_windows, cut_windows, is_media
 from supervisors.types import Cause, Exchange, Label, Scope, Segment, Tokens, Verdict, join_causes, unknown
-
-OVERLONG_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "string_above_max_length"})
-"""What backends say when the text is longer than their model takes."""
-
-FILTERED_CODE = "content_filter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +84,8 @@ async def attempt(call: Awaitable[Verdict]) -> Verdict:
     """Turn the failures of a model call into unknown verdicts with their causes."""
     try:
         return await call
-    except (ChatTimeout, TimeoutError):
-        return unknown(Cause.TIMEOUT)
-    except ChatError as error:
-        return unknown(_cause_of(error), detail=error.code, reason=type(error).__name__)
-    except ReplyError as error:
-        return unknown(Cause.UNPARSABLE, detail=error.detail)
-
-
-def _cause_of(error: ChatError) -> Cause:
-    if isinstance(error, ChatRefused) and error.code == FILTERED_CODE:
-        return Cause.REFUSED
-    over = error.code in OVERLONG_CODES or error.code in ("call_budget", "cost_budget")  # G-50
-    return Cause.OVER_LIMIT if over else Cause.ERROR
+    except (ChatError, ReplyError, TimeoutError) as error:
+        return to_unknown(error)
 
 
 def combine(verdicts: Sequence[Verdict]) -> Verdict:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
 from supervisors import onnx_model, torch_model
-from supervisors.asking import to_unknown
+from supervisors.ask import to_unknown
 from supervisors.encoder import (
     EncoderCard,
     WrongScores,

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from secrets import token_hex
@@ -22,7 +22,7 @@ from supervisors.nesting import is_exhaustive
 from supervisors.refusal import opens_with_refusal
 from supervisors.reply import JudgeReply, ReplyRules, parse_reply
 from supervisors.secret import Secret
-from supervisors.structured import Structure, Structured, call_structured, reply_schema
+from supervisors.structured import Structured, reply_schema, to_response_format
 from supervisors.transcript import Cutting, Granularity, Window, render
 from supervisors.types import (
     Capability,
@@ -106,10 +106,9 @@ class _Call:
 
 @dataclass(slots=True)
 class _Loaded:
-    """What a judge holds beside its options: the instruction as read at load, and what its server was found to take."""
+    """What a judge holds beside its options: the instruction as read at load."""
 
     template: str = ""
-    structure: Structure = field(default_factory=Structure)
 
 
 class Judge(BaseModel, frozen=True, extra="forbid"):
@@ -189,7 +188,6 @@ class Judge(BaseModel, frozen=True, extra="forbid"):
             "categories": self._describe_categories(),
         }
         self._loaded.template = re.sub(r"\n{3,}", "\n\n", fill(read_prompt("frame"), values))
-        self._loaded.structure = Structure(self.structured)
         return self
 
     def _describe_categories(self) -> str:
@@ -265,8 +263,9 @@ class Judge(BaseModel, frozen=True, extra="forbid"):
             ),
             max_tokens=self.max_output_tokens or (8_192 if self.reasoning else 1_024),
             temperature=None if self.reasoning else 0.0,
+            response_format=to_response_format(self.structured, schema),
         )
-        return _Call(await call_structured(context, self.endpoint, request, schema, self._loaded.structure), nonce)
+        return _Call(await context.chat(self.endpoint, request), nonce)
 
     def _read(self, call: _Call) -> Verdict:
         verdict = self._map(call)

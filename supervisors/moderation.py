@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from supervisors.asking import ask_each, to_unknown
+from supervisors.ask import to_unknown
+from supervisors.asking import ask_each
 from supervisors.decoded import append_decoded
 from supervisors.errors import ChatError, ReplyError
 from supervisors.material import LOOP_CHARS, Selection, count_chars, cut_text, has_media

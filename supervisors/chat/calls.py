@@ -19,7 +19,9 @@ from supervisors.types import ChatReply, ChatRequest, Endpoint
 _LEVELS: Mapping[object, int] = {"json_schema": 0, "json_object": 1}
 _PLAIN = 2
 _FORMAT_REFUSALS = frozenset({400, 422, 500, 501})
-_NOT_THE_FORMAT = frozenset({"exceed_context_size_error", "context_length_exceeded", "content_filter"})
+_NOT_THE_FORMAT = frozenset(
+    {"exceed_context_size_error", "context_length_exceeded", "string_above_max_length", "content_filter"}
+)
 """Words of a 400 that a simpler `response_format` would not cure."""
 
 

@@ -36,6 +36,7 @@ _DOWN = frozenset({502, 503, 504})
 
 _REFUSED = frozenset({401, 403, 404})
 _UNAUTHORIZED = 401
+_OK, _FIRST_ERROR = 200, 400
 _BACKOFF_S = 0.25
 
 
@@ -117,6 +118,11 @@ class _Dependency:
         refused = self.refused is not None and (self.refused == _UNAUTHORIZED or not self.answered)
         return refused or self.breaker.state is not BreakerState.CLOSED
 
+    def heard(self, status: int) -> None:
+        """Note what the status of an answer says about credentials and address."""
+        self.refused = status if status in _REFUSED else None
+        self.answered = self.answered or status < _FIRST_ERROR
+
 
 class ChatService:
     """Make the model calls of all supervisors.
@@ -193,6 +199,7 @@ class ChatService:
         reply = await self._run(
             dependency, progress, lambda: call_model(self._client, target, request, dependency.formats, progress)
         )
+        dependency.heard(_OK)
         return replace(reply, attempts=progress.attempts)
 
     async def post(self, url: str, body: object, headers: Mapping[str, str], deadline: float) -> tuple[int, object]:
@@ -202,7 +209,7 @@ class ChatService:
         dependency = self._dependency(("post", url, ""), name)
         progress = self._begin(deadline)
         answer = await self._run(dependency, progress, lambda: post_json(self._client, url, body, headers, progress))
-        dependency.refused = answer[0] if answer[0] in _REFUSED else None
+        dependency.heard(answer[0])
         return answer
 
     def _dependency(self, key: tuple[str, str, str], name: str, base_url: str | None = None) -> _Dependency:
@@ -256,7 +263,6 @@ class ChatService:
             settled = True
             with _telling(dependency):
                 dependency.breaker.succeeded()
-            dependency.refused, dependency.answered = None, True
             return value
         finally:
             if not settled:

@@ -11,7 +11,8 @@ from typing import ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from supervisors.asking import ask_each, to_unknown
+from supervisors.ask import to_unknown
+from supervisors.asking import ask_each
 from supervisors.errors import ChatError, ChatRefused, ReplyError
 from supervisors.hosted.pieces import Match, Piece, halve, locate, plan_pieces
 from supervisors.hosted.replies import Broken, iterate_strings

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from supervisors.ask import ask, ask_all
-from supervisors.errors import ChatRefused, ChatTimeout, ChatUnavailable, ReplyError
+from supervisors.ask import ask, ask_all, to_unknown
+from supervisors.errors import ChatError, ChatRefused, ChatTimeout, ChatUnavailable, ReplyError
 from supervisors.testing import Sleeps, context, exchange
 from supervisors.types import Assessment, Cause, Context, Exchange, Supervisor, Verdict, safe, unsafe
 from tests.timing import HANGS_S, PATIENCE_S
@@ -126,3 +126,19 @@ async def test_cancelling_the_exchange_is_a_cancellation_and_no_verdict(local: b
 async def test_a_supervisor_that_runs_out_of_time_is_a_time_out_and_not_cancelled() -> None:
     found = await ask("s", Sleeps(HANGS_S), exchange("hi"), context(seconds=0.01))
     assert found.verdict.cause is Cause.TIMEOUT
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (ChatUnavailable("too many wait", code="overloaded"), Cause.OVERLOADED),  # G-46
+        (ChatTimeout("no slot in time", code="overloaded"), Cause.TIMEOUT),
+        (ChatUnavailable("down"), Cause.ERROR),
+        (ChatRefused("filtered", status=400, code="content_filter"), Cause.REFUSED),
+        (ChatRefused("too long", status=422), Cause.OVER_LIMIT),  # GU-10
+        (ChatRefused("too long", status=400, code="string_above_max_length"), Cause.OVER_LIMIT),
+        (ChatRefused("none left", code="cost_budget"), Cause.OVER_LIMIT),
+    ],
+)
+def test_the_failure_of_one_call_keeps_its_cause(error: ChatError, cause: Cause) -> None:
+    assert to_unknown(error).cause is cause

@@ -6,9 +6,7 @@ import asyncio
 
 import pytest
 
-from supervisors.asking import ask_each, time_for_calls, to_unknown
-from supervisors.errors import ChatError, ChatRefused, ChatTimeout, ChatUnavailable
-from supervisors.types import Cause
+from supervisors.asking import ask_each, time_for_calls
 
 
 async def test_answers_come_in_the_order_of_the_questions_and_a_few_at_a_time() -> None:
@@ -42,16 +40,3 @@ async def test_a_question_without_an_answer_in_time_is_late_and_keeps_the_others
 @pytest.mark.parametrize("remaining_s", [0.01, 0.1, 1.0, 60.0])
 def test_time_is_left_to_say_what_was_found(remaining_s: float) -> None:  # G-45
     assert 0.75 * remaining_s <= time_for_calls(remaining_s) < remaining_s
-
-
-@pytest.mark.parametrize(
-    ("error", "cause"),
-    [
-        (ChatUnavailable("too many wait", code="overloaded"), Cause.OVERLOADED),  # G-46
-        (ChatTimeout("no slot in time", code="overloaded"), Cause.TIMEOUT),
-        (ChatUnavailable("down"), Cause.ERROR),
-        (ChatRefused("none left", code="cost_budget"), Cause.OVER_LIMIT),
-    ],
-)
-def test_the_failure_of_one_call_keeps_its_cause(error: ChatError, cause: Cause) -> None:
-    assert to_unknown(error).cause is cause

@@ -15,10 +15,11 @@ from pydantic import ValidationError
 
 from supervisors.ask import ask
 from supervisors.attacks import ATTACKS, CANARY, attacked, flip_rate
-from supervisors.errors import ChatRefused, ChatUnavailable, ReplyError
+from supervisors.errors import ChatError, ChatRefused, ChatUnavailable, ReplyError
 from supervisors.judge import Judge, read_prompt
 from supervisors.reply import ReplyRules, parse_reply
 from supervisors.secret import Secret
+from supervisors.self_judge import SelfJudge
 from supervisors.testing import Answer, FakeContext, check_supervisor, context, exchange
 from supervisors.types import (
     Cause,
@@ -211,23 +212,26 @@ async def test_a_reasoning_model_gets_room(options: dict[str, Any], tokens: int,
     assert (fake.calls[0][1].max_tokens, fake.calls[0][1].temperature) == (tokens, temperature)
 
 
-async def test_a_server_that_refuses_a_form_gets_the_next_weaker_one_once() -> None:  # LU-23
-    subject = judge()
-    refusals: list[Answer] = [ChatUnavailable("status", status=500), ChatRefused("status", status=400)]
-    verdict, fake = await run(subject, exchange("x"), *refusals, says())
-    forms = [(request.response_format or {}).get("type") for _, request in fake.calls]
-    assert (verdict.label, forms) == (Label.SAFE, ["json_schema", "json_object", None])
-    _, fake = await run(subject, exchange("x"), says())
-    assert fake.calls[0][1].response_format is None  # remembered
-    verdict, fake = await run(subject, exchange("x"), ChatUnavailable("status", status=500))
-    assert (verdict.cause, len(fake.calls)) == (Cause.ERROR, 1)  # proven: a failure is a failure
+@pytest.mark.parametrize(("mode", "form"), [("json_schema",) * 2, ("json_object",) * 2, ("none", None)])
+async def test_the_form_asked_for_is_the_one_of_the_options(mode: str, form: str | None) -> None:
+    _, fake = await run(judge(structured=mode), exchange("x"), says())
+    assert (fake.calls[0][1].response_format or {}).get("type") == form
 
 
-async def test_an_outage_does_not_weaken_the_form_for_good() -> None:
-    subject = judge()
-    await run(subject, exchange("x"), ChatUnavailable("status", status=500))
-    _, fake = await run(subject, exchange("x"), says())
-    assert (fake.calls[0][1].response_format or {})["type"] == "json_schema"
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (ChatUnavailable("too many wait", code="overloaded"), Cause.OVERLOADED),  # G-46
+        (ChatUnavailable("status", status=500), Cause.ERROR),
+        (ChatRefused("none left", code="cost_budget"), Cause.OVER_LIMIT),
+        (ChatRefused("status", status=413), Cause.OVER_LIMIT),
+    ],
+)
+@pytest.mark.parametrize("style", ["judge", "word"])
+async def test_a_failed_call_has_the_cause_it_has_for_guards(error: ChatError, cause: Cause, style: str) -> None:
+    subject = judge() if style == "judge" else SelfJudge(style="word")
+    verdict = (await ask("judge", subject, exchange("x"), context(error))).verdict
+    assert (verdict.label, verdict.cause) == (Label.UNKNOWN, cause)
 
 
 @pytest.mark.parametrize(

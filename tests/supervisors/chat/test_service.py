@@ -10,6 +10,7 @@ import pytest
 
 from supervisors.chat import BreakerState, Budget, ChatService, ChatSettings
 from supervisors.errors import ChatError, ChatRefused, ChatTimeout, ChatUnavailable, ConfigError, ReplyError
+from supervisors.judge import Judge
 from supervisors.testing import exchange
 from supervisors.types import Cause, ChatRequest, Context, Endpoint, Exchange, Verdict, safe
 from tests.e2e.fake_upstream import Answer, FakeUpstream, Received, chat_reply
@@ -254,6 +255,27 @@ async def test_a_backend_that_is_simply_broken_is_asked_three_times_and_not_reme
     assert desk.up.received[-1].json["response_format"] == SCHEMA
 
 
+@pytest.mark.parametrize(("status", "requests"), [(500, 3), (400, 3), (503, 2)])
+async def test_a_judge_whose_server_is_broken_costs_one_call_of_the_budget(
+    desk: Desk, status: int, requests: int
+) -> None:  # F-13, G-50
+    desk.up.script(*[refuse(status)] * 6)
+    judge, budget = Judge(model="judge", url=desk.up.url), Budget(calls=2)
+    for round_of_questions in (1, 2):  # nor does it cost more the second time
+        found = await desk.context(budget=budget).ask("judge", judge, exchange("violet umbrella"))
+        assert found.verdict.cause is Cause.ERROR
+        assert (len(desk.up.received), budget.calls) == (round_of_questions * requests, 2 - round_of_questions)
+
+
+async def test_two_judges_of_one_server_find_out_once_which_form_it_takes(desk: Desk) -> None:  # LU-23
+    desk.up.script(refuse(400), refuse(400), *[Answer(json=chat_reply("no verdict"))] * 2)
+    for _ in range(2):
+        judge = Judge(model="judge", url=desk.up.url, repair=False)
+        await desk.context().ask("judge", judge, exchange("violet umbrella"))
+    forms = [received.json.get("response_format", {}).get("type") for received in desk.up.received]
+    assert forms == ["json_schema", "json_object", None, None]
+
+
 # Breaker, semaphore, budget
 
 
@@ -293,6 +315,17 @@ async def test_a_403_speaks_against_the_proxy_only_before_the_first_answer(desk:
     assert (desk.service.failing, desk.service.refused_by) == (frozenset(), {"judge": 403})
     await fails(desk)
     assert desk.service.failing == {"judge"}
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+async def test_a_hosted_guard_that_never_took_a_call_fails_for_everybody(desk: Desk, status: int) -> None:  # F-01, F-05
+    desk.up.script(refuse(400), refuse(status), Answer(json={}), refuse(status))
+    failing: list[bool] = []
+    for _ in range(4):
+        await desk.context().post(f"{desk.up.url}/check", {}, {})
+        failing.append(bool(desk.service.failing))
+    assert failing == [False, True, False, status == 401]  # once it took a call, a 403 may be about one text
+    assert list(desk.service.refused_by.values()) == [status]
 
 
 async def test_no_connection_and_timeouts_open_the_breaker(desk: Desk) -> None:
