@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from proxy.config import Config, Examined, examine_config
 from proxy.declared import UpstreamConfig
 from proxy.locating import name_file
+from proxy.misled import find_misled
 from proxy.plan import OPAQUE, TOOLS, UNSEEN, Request, matches
 from proxy.policy import Policy, StagePolicy
 from proxy.record import BYPASS_TASK
@@ -100,8 +101,8 @@ def _check_all(config: Config) -> Iterator[Finding]:
         yield from _check_recursion(name, supervisor, config)
     for name, policy in config.policies.items():
         yield from _check_policy(f"policies.{name}", policy, config.supervisors)
-    for one in find_unresolved(config):
-        yield Finding("error", one.path, one.message)
+    yield from [Finding("error", one.path, one.message) for one in find_unresolved(config)]
+    yield from [Finding("warning", one.path, one.message) for one in find_misled(config)]
     yield from _check_unused(config)
     yield from _check_aliases(config)
     yield from _check_bypass(config)

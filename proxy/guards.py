@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import json
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -176,11 +177,16 @@ def run_try(args: argparse.Namespace) -> int:
     config, name = _find_supervisor(args)
     texts = PROBES if args.text is None else (sys.stdin.read() if args.text == "-" else args.text,)
     questions = tuple([Question(text, args.stage, args.prompt) for text in texts])
-    found = asyncio.run(try_supervisor(config, name, questions, args.timeout))
+    found = asyncio.run(try_supervisor(config, name, questions, args.timeout, _show_failure))
     for text, assessment in zip(texts, found, strict=True):
         probe = {"text": text} if args.text is None else {}
         _say(json.dumps({**probe, **describe(assessment)}, ensure_ascii=False))
     return EXIT_UNKNOWN if any(each.verdict.label is Label.UNKNOWN for each in found) else EXIT_OK
+
+
+def _show_failure(error: Exception) -> None:
+    """Show a developer where the supervisor broke; the proxy's log has the type only, as a message may quote a text."""
+    sys.stderr.write("".join(traceback.format_exception(error)))
 
 
 def _find_supervisor(args: argparse.Namespace) -> tuple[Config, str]:

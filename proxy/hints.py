@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from proxy.wire.segments import as_list, as_object
+from supervisors.errors import ConfigError
 from supervisors.nearest import did_you_mean
-from supervisors.plugins import find_plugins
+from supervisors.plugins import find_plugins, load_kind
 
 
 def suggest(path: str, tree: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
@@ -32,7 +33,10 @@ def suggest(path: str, tree: Mapping[str, Any], schema: Mapping[str, Any]) -> st
 
 def _schema_of(use: str) -> Mapping[str, Any]:
     point = find_plugins().get(use)
-    kind: Any = point.load() if point is not None else None
+    try:
+        kind: Any = load_kind(point) if point is not None else None
+    except ConfigError:
+        return {}
     return kind.model_json_schema() if hasattr(kind, "model_json_schema") else {}
 
 

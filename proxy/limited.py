@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 _DOWN = frozenset({502, 503, 504})
 """Statuses of a server that is down or overloaded; a 500 may be the fault of one request."""
+_MISLED = frozenset({401, 403, 404, 407})
+"""Statuses of a server that the proxy asks with a wrong key, or at a wrong address."""
 
 
 @dataclass(slots=True)
@@ -31,12 +33,14 @@ class Fuse:
         refused: it did not take our credentials at the last call.
         name: in the log.
         told: that it is not called for a while has been logged.
+        failed: that it fails has been logged, and it has not answered since (O-23).
     """
 
     breaker: Breaker | None = None
     refused: bool = False
     name: str = ""
     told: bool = False
+    failed: bool = False
 
     @property
     def failing(self) -> bool:
@@ -60,6 +64,9 @@ class Fuse:
     def succeed(self) -> None:
         """Note an answer."""
         self.refused = False
+        if self.failed:
+            self.failed, self.told = False, False
+            log.warning("dependency answers again", extra={"dependency": self.name})
         if self.breaker is not None:
             self._close(self.breaker)
 
@@ -67,6 +74,10 @@ class Fuse:
         """Note a failure, which may be none of the server's."""
         answered = isinstance(error, UpstreamStatusError)
         self.refused = error.kind == "status" and not answered
+        if not self.failed and self.name and _is_broken(error):
+            self.failed = True
+            extra = {"dependency": self.name, "reason": error.reason, "status": error.answered}
+            log.warning("dependency fails", extra=extra)
         if self.breaker is None:
             return
         if error.kind in ("connect", "timeout") or (answered and error.status in _DOWN):
@@ -81,13 +92,20 @@ class Fuse:
     def _close(self, breaker: Breaker) -> None:
         breaker.succeeded()
         if self.told:
-            self.told = False
+            self.told, self.failed = False, False
             log.warning("dependency answers again", extra={"dependency": self.name})
 
     def abandon(self) -> None:
         """Note that a call was cancelled."""
         if self.breaker is not None:
             self.breaker.abandoned()
+
+
+def _is_broken(error: UpstreamError) -> bool:
+    """Say whether a failure tells of the server or its address; what one request may ask wrongly does not."""
+    if error.kind != "status":
+        return error.attempts > 0
+    return error.answered is None or error.answered in _MISLED or error.answered >= 500
 
 
 class Limited:

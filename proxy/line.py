@@ -167,6 +167,7 @@ class Line:
             await self._relay(model, raw)
         except UpstreamError as error:
             progress.attempts = error.attempts
+            progress.upstream_status = error.answered or progress.upstream_status
             raise
         return None
 

@@ -230,7 +230,7 @@ def limit_server(upstream: Upstream, config: Config, name: str) -> LimitedServer
     """Put a model server behind its breaker and its places."""
     settings = config.upstreams[name]
     if isinstance(settings, LocalUpstreamConfig):
-        return LimitedServer(upstream, Fuse())
+        return LimitedServer(upstream, Fuse(name=f"upstream {name}"))
     failures = settings.breaker_failures
     breaker = Breaker(asyncio.get_running_loop().time, failures, settings.breaker_open_s) if failures else None
     number = settings.max_concurrency

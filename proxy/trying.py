@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -12,10 +12,10 @@ from proxy.declared import LocalUpstreamConfig, ModelConfig, UpstreamConfig
 from proxy.local import LocalServer, LocalSettings, start_local
 from supervisors.ask import ask, judged_stages
 from supervisors.chat import ChatService
-from supervisors.errors import ConfigError
+from supervisors.errors import ConfigError, GuardrailError
 from supervisors.nesting import walk
 from supervisors.transport import HttpClient
-from supervisors.types import Assessment, Endpoint, Exchange, Segment, Stage, Supervisor
+from supervisors.types import Assessment, Context, Endpoint, Exchange, Segment, Stage, Supervisor, Verdict
 
 PROBES: Final = (
     "How do I bake bread?",
@@ -47,8 +47,39 @@ class Question:
         return Exchange("try", "none", "output", asked, (reply,), 0)
 
 
+class Watched:
+    """A supervisor of which a developer sees why it broke.
+
+    Args:
+        supervisor: is asked.
+        tell: called with what it raised and no supervisor raises on purpose.
+    """
+
+    def __init__(self, supervisor: Supervisor, tell: Callable[[Exception], None]) -> None:
+        self._supervisor = supervisor
+        self._tell = tell
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the supervisor says of itself."""
+        return getattr(self._supervisor, name)
+
+    async def assess(self, exchange: Exchange, context: Context) -> Verdict:
+        """Judge as the supervisor does."""
+        try:
+            return await self._supervisor.assess(exchange, context)
+        except GuardrailError:
+            raise
+        except Exception as error:
+            self._tell(error)
+            raise
+
+
 async def try_supervisor(
-    config: Config, name: str, questions: tuple[Question, ...], timeout_s: float
+    config: Config,
+    name: str,
+    questions: tuple[Question, ...],
+    timeout_s: float,
+    tell: Callable[[Exception], None] | None = None,
 ) -> list[Assessment]:
     """Ask a supervisor of a config, with the real clients.
 
@@ -57,6 +88,7 @@ async def try_supervisor(
         name: its name there.
         questions: in order.
         timeout_s: for each.
+        tell: called with an exception that ends in the verdict `unknown` and is none of ours.
 
     Raises:
         ConfigError: there is none of that name, or it cannot serve the stage.
@@ -75,7 +107,8 @@ async def try_supervisor(
         await _enter(stack, name, supervisor)
         started = await _start_servers(stack, config, name, supervisor)
         chat = ChatService(client, resolve=lambda endpoint: _resolve(config, started, endpoint))
-        return [await ask(name, supervisor, each.to_exchange(), chat.context(timeout_s)) for each in questions]
+        asked = Watched(supervisor, tell) if tell is not None else supervisor
+        return [await ask(name, asked, each.to_exchange(), chat.context(timeout_s)) for each in questions]
 
 
 async def _enter(stack: AsyncExitStack, name: str, supervisor: Supervisor) -> None:

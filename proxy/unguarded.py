@@ -125,6 +125,7 @@ class Passing:
                     await self._pass_back(reply, out)
         except UpstreamError as error:
             self._outcome, self._error_kind, self._attempts = "upstream_error", error.kind, error.attempts
+            self._status = error.answered or self._status
             if not out.status:
                 raise to_caller_error(error) from error
         except TimeoutError:

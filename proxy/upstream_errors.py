@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import socket
+import ssl
 from collections.abc import Mapping
 from math import ceil
 from typing import Any, cast
@@ -36,6 +38,7 @@ class UpstreamStatusError(UpstreamError):
         self, message: str, *, status: int, code: str, error_type: str, param: str | None, headers: Headers
     ) -> None:
         super().__init__(message, status=status, code=code, kind="status")
+        self.answered = status
         self.error_type = error_type
         self.param = param
         self.headers = headers
@@ -58,6 +61,7 @@ class RetryableError(UpstreamError):
         super().__init__(str(cause), status=cause.status, code=cause.code, kind=cause.kind)
         self.cause = cause
         self.loading = loading
+        self.answered, self.reason = cause.answered, cause.reason
 
 
 def timeout_error() -> UpstreamError:
@@ -93,23 +97,41 @@ def from_transport(error: TransportError) -> UpstreamError:
             return timeout_error()
         case "connect":
             msg = "The model server could not be reached."
-            return RetryableError(UpstreamError(msg, status=502, code="upstream_error", kind="connect"), loading=False)
+            failed = UpstreamError(msg, status=502, code="upstream_error", kind="connect")
+            failed.reason = _reason_of(error.__context__)
+            return RetryableError(failed, loading=False)
         case "reset" | "truncated":
             msg = "The model server closed the connection before its reply was complete."
-            return UpstreamError(msg, status=502, code="upstream_error", kind="connect")
+            broken = UpstreamError(msg, status=502, code="upstream_error", kind="connect")
+            broken.reason = error.fault
+            return broken
         case "request":
             return protocol_error("the request to the model server could not be made")
         case "protocol" | "too_large":
             return protocol_error("the model server's reply could not be read")
 
 
+def _reason_of(raised: BaseException | None) -> str:
+    """Return why no connection was made, in one word."""
+    match raised:
+        case socket.gaierror():
+            return "dns"
+        case ssl.SSLError():
+            return "tls"
+        case ConnectionRefusedError():
+            return "refused"
+        case _:
+            return "connect"
+
+
 def from_reply(reply: HttpReply, secrets: tuple[str, ...]) -> UpstreamError:
     """Translate a reply whose status is not 200; a server that is loading is `RetryableError`."""
     if reply.status in _OUR_CREDENTIALS:
         msg = "The proxy's credentials for the model server were not accepted."
-        return UpstreamError(msg, status=502, code="upstream_error", kind="status")
+        return _answered(UpstreamError(msg, status=502, code="upstream_error", kind="status"), reply.status)
     if not 400 <= reply.status < 600:
-        return protocol_error(f"the model server answered with status {reply.status}, which is not followed")
+        msg = f"the model server answered with status {reply.status}, which is not followed"
+        return _answered(protocol_error(msg), reply.status)
     error = _error_of(reply.body)
     refusal = UpstreamStatusError(
         _message_of(error, reply.status, secrets),
@@ -124,6 +146,11 @@ def from_reply(reply: HttpReply, secrets: tuple[str, ...]) -> UpstreamError:
     return refusal
 
 
+def _answered(error: UpstreamError, status: int | None) -> UpstreamError:
+    error.answered = status
+    return error
+
+
 def from_chat(error: ChatError | ReplyError) -> UpstreamError:
     """Translate an error of a vendor that was called through litellm."""
     if isinstance(error, ReplyError):
@@ -133,7 +160,8 @@ def from_chat(error: ChatError | ReplyError) -> UpstreamError:
     status = error.status
     if status is None or status < 400 or status in _OUR_CREDENTIALS:
         msg = "The model server could not be used."
-        return UpstreamError(msg, status=502, code="upstream_error", kind="status" if status else "connect")
+        failed = UpstreamError(msg, status=502, code="upstream_error", kind="status" if status else "connect")
+        return _answered(failed, status)
     verb = "refused the request" if isinstance(error, ChatRefused) else "failed"
     return UpstreamStatusError(
         f"The model server {verb} with status {status}.",

@@ -105,7 +105,7 @@ class Summary:
         unrecorded: process start and id of streams without a record: under way, or cut off by a crash after which
             the proxy was not started again.
         removed: what retention deleted, as the anchors say; `removed_records` counts it.
-        heads: where each chain ends, the newest start last: what to note elsewhere.
+        heads: where each chain ends, the newest start last: all of them are what to note elsewhere.
     """
 
     boots: int = 0

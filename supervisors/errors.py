@@ -88,7 +88,8 @@ class UpstreamError(GuardrailError):
         code: machine word of the error body.
         kind: label for metrics: connect, timeout, status, protocol or circuit_open.
 
-    `attempts` says how often it was asked; who asks again, or not at all, sets it.
+    `attempts` says how often it was asked; who asks again, or not at all, sets it. `answered` is the status of its
+    answer, None without one; `reason` says in one word why it failed, more closely than `kind` where that is known.
     """
 
     def __init__(self, message: str, *, status: int, code: str, kind: str) -> None:
@@ -97,6 +98,8 @@ class UpstreamError(GuardrailError):
         self.code = code
         self.kind = kind
         self.attempts = 1
+        self.answered: int | None = None
+        self.reason = kind
 
 
 class StoreError(GuardrailError):

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Final, cast
 from pydantic import PlainSerializer, PlainValidator, ValidationError, WithJsonSchema
 from pydantic_core import PydanticCustomError, to_jsonable_python
 
-from supervisors.errors import ConfigError
+from supervisors.errors import ConfigError, GuardrailError
+from supervisors.nearest import did_you_mean
 from supervisors.types import Supervisor
 
 GROUP = "guardrail_proxy.supervisors"
@@ -31,6 +32,25 @@ def find_plugins() -> dict[str, EntryPoint]:
     return found
 
 
+def load_kind(point: EntryPoint) -> Any:
+    """Return the class of a supervisor kind.
+
+    Raises:
+        ConfigError: its module cannot be imported, does not hold the class, or that is no supervisor.
+    """
+    try:
+        kind: Any = point.load()
+    except GuardrailError:
+        raise
+    except Exception as error:
+        msg = f"{point.name}: cannot be loaded: {type(error).__name__}: {error} (entry point {point.value})"
+        raise ConfigError(msg) from error
+    if not callable(getattr(kind, "model_validate", None)):
+        msg = f"{point.name}: cannot be loaded: {point.value} reads no options: derive it from pydantic.BaseModel"
+        raise ConfigError(msg)
+    return kind
+
+
 def build_supervisor(entry: object) -> Supervisor:
     """Turn one config entry into the supervisor itself: the entry is the object.
 
@@ -49,14 +69,23 @@ def build_supervisor(entry: object) -> Supervisor:
     use = options.get("use")
     plugins = find_plugins()
     if not isinstance(use, str) or use not in plugins:
-        msg = f"unknown supervisor kind {use!r}; installed are: {', '.join(sorted(plugins))}"
+        near = did_you_mean(use, plugins) if isinstance(use, str) else ""
+        msg = f"unknown supervisor kind {use!r}{near or ';'} installed are: {', '.join(sorted(plugins))}"
         raise ValueError(msg)
-    kind: Any = plugins[use].load()
+    try:
+        kind = load_kind(plugins[use])
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
     validate: Callable[[object], Supervisor] = kind.model_validate
     try:
-        return validate(options)
+        built = validate(options)
     except ValidationError as error:
         raise nest_errors(error) from error
+    if getattr(built, "assess", None) is None:
+        wanted = "async def assess(self, exchange, context) -> Verdict"
+        msg = f"{use}: cannot be loaded: {plugins[use].value} judges nothing: it needs {wanted}"
+        raise ValueError(msg)
+    return built
 
 
 def nest_errors(error: ValidationError) -> PydanticCustomError:

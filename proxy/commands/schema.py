@@ -9,7 +9,8 @@ from typing import Any
 
 from proxy.arguments import Subparsers
 from proxy.config import Config
-from supervisors.plugins import find_plugins
+from supervisors.errors import ConfigError
+from supervisors.plugins import find_plugins, load_kind
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -33,7 +34,11 @@ def config_schema() -> dict[str, Any]:
     schema = Config.model_json_schema()
     kinds: dict[str, Any] = {}
     for use, point in sorted(find_plugins().items()):
-        kind: Any = point.load()
+        try:
+            kind: Any = load_kind(point)
+        except ConfigError as error:
+            sys.stderr.write(f"warning: {error}\n")
+            continue
         kinds[use] = kind.model_json_schema() if hasattr(kind, "model_json_schema") else {"type": "object"}
     schema.setdefault("$defs", {})["supervisors"] = kinds
     return schema

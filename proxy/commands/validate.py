@@ -9,6 +9,7 @@ from proxy.arguments import Subparsers, take_config
 from proxy.checks import check_examined
 from proxy.config import Examined, config_version, examine_config
 from proxy.locating import name_file
+from proxy.outside import find_missing
 from supervisors.errors import ConfigError
 
 
@@ -29,6 +30,9 @@ def run(args: argparse.Namespace) -> int:
     findings = check_examined(examined)
     wrong = [("error", line) for line in (*examined.problems, *examined.missing)]
     wrong += [(finding.severity, f"{finding.path}: {finding.message}") for finding in findings]
+    if examined.config is not None:
+        absent = [f"{one.path}: {one.message}" for one in find_missing(examined.config)]
+        wrong += [("warning", f"{line} (the start would end with code 3)") for line in absent]
     for severity, line in wrong:
         sys.stderr.write(f"{severity}: {name_file(args.config, [line])}\n")
     if examined.config is None or any(severity == "error" for severity, _ in wrong):

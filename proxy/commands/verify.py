@@ -51,7 +51,7 @@ def add_parser(subparsers: Subparsers) -> None:
         default=[],
         type=read_head,
         metavar="BOOT:SEQ:HASH",
-        help="a head that an earlier run printed and you noted: it must still be there; can be given several times",
+        help="a head that an earlier run printed and you noted: it must still be there; repeat it for all of them",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
     parser.set_defaults(run=run)
@@ -143,8 +143,7 @@ def _print(found: Iterator[Difference], summary: Summary) -> int:
     for gone in summary.removed:
         line = f"records {gone.first} to {gone.last} were removed by retention, last at {gone.time}: not provable"
         print(f"boot={gone.boot}: {line}")  # noqa: T201 - the command's own output
-    if not total and summary.heads:
-        head = summary.heads[-1]
+    for head in summary.heads if not total else ():
         print(f"head={head.boot}:{head.seq}:{head.hash}")  # noqa: T201 - the command's own output
     compared = "; the metrics equal the journal" if summary.compared and not total else ""
     verdict = f"{total} differences" if total else "everything holds"

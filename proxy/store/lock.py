@@ -31,7 +31,10 @@ class Lock:
         try:
             self._file, self.alone = _take(self._path)
         except OSError as error:
-            msg = f"cannot open the journal {path}: the lock beside it: {error.strerror}"
+            why = f"the lock beside it: {error.strerror}"
+            if not path.parent.is_dir():
+                why = f"the folder {path.parent} does not exist; make it before the start"
+            msg = f"cannot open the journal {path}: {why}"
             raise StoreError(msg) from error
 
     def close(self) -> None:

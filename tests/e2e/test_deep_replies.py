@@ -24,6 +24,16 @@ async def test_a_whole_reply(tmp_path: Path, member: str) -> None:
         assert (record["outcome"], record["upstream_call"]["error_kind"]) == ("upstream_error", "protocol")
 
 
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("status", "told"), [(404, 404), (401, 502)])
+async def test_the_status_of_an_error_is_in_the_record(tmp_path: Path, status: int, told: int, stream: bool) -> None:
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        up.script(Answer(status=status, body=b"umbrella"))
+        assert (await proxy.chat(stream=stream)).status_code == told
+        (record,) = await proxy.records()
+        assert (record["upstream_call"]["status"], record["upstream_call"]["error_kind"]) == (status, "status")
+
+
 @pytest.mark.parametrize("before", [0, 1])
 async def test_a_stream(tmp_path: Path, before: int) -> None:
     async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:

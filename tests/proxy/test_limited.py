@@ -110,10 +110,11 @@ async def test_a_breaker_is_logged_once_when_it_opens_and_once_when_it_closes(ca
     await call(model, stream=False)
     shown = [(line.getMessage(), vars(line)["dependency"]) for line in caplog.records]
     assert shown == [
+        ("dependency fails", "upstream main"),
         ("dependency fails and is not called for a while", "upstream main"),
         ("dependency answers again", "upstream main"),
     ]
-    assert (vars(caplog.records[0])["cause"], vars(caplog.records[0])["pause_s"]) == ("connect", 60)
+    assert (vars(caplog.records[1])["cause"], vars(caplog.records[1])["pause_s"]) == ("connect", 60)
 
 
 @pytest.mark.parametrize("error", [status_error(400), status_error(429), status_error(500), protocol_error("x")])
@@ -151,3 +152,16 @@ async def test_a_stream_holds_its_place_to_its_end() -> None:
     async with model.stream("/x", b"{}", ()):
         assert places.taken == 1
     assert places.taken == 0
+
+
+async def test_a_server_that_begins_to_fail_is_logged_once_until_it_answers(caplog: pytest.LogCaptureFixture) -> None:
+    # O-23
+    model = limited(FakeModel([status_error(400), status_error(404), status_error(404)]), Clock())
+    for _ in range(3):
+        with pytest.raises(UpstreamError):
+            await call(model, stream=False)
+    await call(model, stream=False)
+    await call(model, stream=False)
+    shown = [(line.getMessage(), vars(line).get("reason"), vars(line).get("status")) for line in caplog.records]
+    assert shown == [("dependency fails", "status", 404), ("dependency answers again", None, None)]
+    assert {vars(line)["dependency"] for line in caplog.records} == {"upstream main"}

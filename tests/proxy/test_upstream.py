@@ -125,7 +125,7 @@ async def test_nobody_listening_is_502_after_the_retries(make: Make) -> None:
         error = await fails(upstream, stream=stream)
         assert (error.status, error.code, error.kind) == (502, "upstream_error", "connect")
         assert type(error) is UpstreamError
-        assert error.attempts == 2
+        assert (error.attempts, error.reason, error.answered) == (2, "refused", None)
 
 
 async def test_a_server_that_comes_up_between_attempts_is_reached(make: Make) -> None:

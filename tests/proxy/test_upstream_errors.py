@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
+
 import pytest
 
 from proxy.upstream_errors import RetryableError, UpstreamStatusError, from_chat, from_reply, from_transport
@@ -79,6 +82,16 @@ def test_every_fault_of_the_http_client_has_a_status(fault: TransportFault, stat
     error = from_transport(TransportError("violet", fault))
     assert (error.status, error.kind, isinstance(error, RetryableError)) == (status, kind, fault == "connect")
     assert "violet" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("cause", "reason"),
+    [(socket.gaierror(), "dns"), (ssl.SSLError(), "tls"), (OSError(), "connect"), (None, "connect")],
+)
+def test_why_there_is_no_connection_is_one_word(cause: Exception | None, reason: str) -> None:
+    failed = TransportError("violet", "connect")
+    failed.__context__ = cause
+    assert from_transport(failed).reason == reason
 
 
 @pytest.mark.parametrize(

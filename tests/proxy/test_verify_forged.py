@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import orjson
 import pytest
 
 from proxy.commands.verify import DIFFERS, HOLDS, read_head
-from proxy.store.testing import record
+from proxy.store.sqlite import open_journal
+from proxy.store.testing import ARCHIVE, VERSION, record
 from tests.proxy.test_verify import NOT_ASKED, change, check, command, rewritten, write
 
 
@@ -40,6 +42,29 @@ async def test_a_record_forged_as_interrupted_or_unreached_is_found(tmp_path: Pa
     assert {(one.seq, one.message) for one in check(tmp_path / "third.db")} == {
         (2, f"is answered, and {name} was skipped at output") for name in ("panel", "rules")
     }
+
+
+async def test_every_chain_of_workers_that_served_together_has_a_head_to_note(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:  # O-15
+    path = tmp_path / "journal.db"
+    async with AsyncExitStack() as stack:
+        workers = [await open_journal(path), await open_journal(path)]
+        for number, journal in enumerate(workers):
+            stack.push_async_callback(journal.aclose)
+            await journal.archive_config(VERSION, ARCHIVE.to_text())
+            journal.accept(record(number))
+    assert command("--journal", str(path)) == HOLDS
+    heads = [line.removeprefix("head=") for line in capsys.readouterr().out.splitlines() if line.startswith("head=")]
+    noted = [word for head in heads for word in ("--head", head)]
+    assert (len(heads), command("--journal", str(path), *noted)) == (2, HOLDS)
+    boot = heads[0].split(":")[0]
+    change(path, f"DELETE FROM records WHERE boot = '{boot}'")  # noqa: S608
+    change(path, f"DELETE FROM boots WHERE boot = '{boot}'")  # noqa: S608
+    capsys.readouterr()
+    assert command("--journal", str(path), "--head", heads[1]) == HOLDS  # one head does not speak for the other chain
+    assert command("--journal", str(path), *noted) == DIFFERS
+    assert f"boot={boot}" in capsys.readouterr().out
 
 
 async def test_a_noted_head_fixes_what_came_before_it(

@@ -23,5 +23,5 @@ def test_the_first_is_alone_and_so_is_the_next_one_after_the_last_has_left(tmp_p
 
 
 def test_a_folder_that_is_not_there_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"cannot open the journal .*: the lock beside it"):
+    with pytest.raises(StoreError, match=r"cannot open the journal .*: the folder .*none does not exist"):
         Lock(tmp_path / "none" / "j")

@@ -1,0 +1,42 @@
+"""Base URLs that are well-formed and yet probably not the one meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from proxy.config import Config
+from proxy.declared import UpstreamConfig
+
+_ROUTES: Final = ("/chat/completions", "/completions", "/embeddings", "/responses", "/messages", "/models")
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Something outside the config that is probably not as meant.
+
+    Args:
+        path: setting that names it.
+        message: what is wrong and what would be right.
+    """
+
+    path: str
+    message: str
+
+
+def find_misled(config: Config) -> Iterator[Doubt]:
+    """Yield base URLs that look like a server without its version, or like one of its routes."""
+    for name, upstream in config.upstreams.items():
+        if not isinstance(upstream, UpstreamConfig) or upstream.base_url is None or upstream.vendor != "openai":
+            continue
+        path = urlsplit(upstream.base_url).path.rstrip("/")
+        route = next((route for route in _ROUTES if path.endswith(route)), None)
+        if route is not None:
+            right = path.removesuffix(route) or "/v1"
+            message = f"this is the address of a route: requests would go to {path}/chat/completions; end it at {right}"
+            yield Doubt(f"upstreams.{name}.base_url", message)
+        elif not path:
+            message = "it has no path: requests would go to /chat/completions; most servers want /v1 at its end"
+            yield Doubt(f"upstreams.{name}.base_url", message)

@@ -1,0 +1,30 @@
+"""Base URLs that lead to a server, but not to where it answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.checks import check_config
+from proxy.config import Config
+
+
+def said(base_url: str) -> list[str]:
+    tree = {"upstreams": {"main": {"base_url": base_url}}}
+    found = check_config(Config.model_validate(tree))
+    return [one.message for one in found if one.path == "upstreams.main.base_url" and one.severity == "warning"]
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8000", "http://127.0.0.1:8000/"])
+def test_a_base_url_without_a_version_is_warned_of(url: str) -> None:
+    assert said(url) == ["it has no path: requests would go to /chat/completions; most servers want /v1 at its end"]
+
+
+def test_a_base_url_that_is_a_route_is_warned_of() -> None:
+    (message,) = said("http://127.0.0.1:8000/v1/chat/completions/")
+    assert message.endswith("requests would go to /v1/chat/completions/chat/completions; end it at /v1")
+    assert said("http://127.0.0.1:8000/completions")[0].endswith("end it at /v1")
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8000/v1", "https://models.example/openai/deployments/x"])
+def test_any_other_path_is_nobodys_business(url: str) -> None:
+    assert said(url) == []

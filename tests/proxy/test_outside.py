@@ -1,0 +1,49 @@
+"""What the start needs of this machine is missed by `validate` already."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy.cli import main
+from proxy.config import Config
+from proxy.outside import find_missing
+from supervisors.secret import Secret
+
+
+def missing(**parts: Any) -> list[tuple[str, str]]:
+    tree = {"upstreams": {"main": {"base_url": "http://127.0.0.1:1/v1"}}, **parts}
+    return [(one.path, one.message) for one in find_missing(Config.model_validate(tree))]
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    said = f"the folder {gone} does not exist; make it before the start"
+    assert missing(journal={"path": str(gone / "j.db")}) == [("journal.path", said)]
+    assert missing(journal={"path": str(tmp_path / "j.db")}) == []
+
+
+def test_a_model_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    small = {"use": "local", "path": str(tmp_path / "gone.gguf")}
+    assert missing(upstreams={"small": small}) == [("upstreams.small.path", f"no such file: {tmp_path / 'gone.gguf'}")]
+
+
+@pytest.mark.skipif(find_spec("psycopg") is not None, reason="psycopg is installed")
+def test_a_database_without_its_library_is_named() -> None:
+    said = "it needs psycopg: pip install 'guardrail-proxy[postgres]'"
+    assert missing(journal={"postgres": Secret("env:X", "postgresql://x")}) == [("journal.postgres", said)]
+
+
+def test_validate_says_what_the_start_would_miss(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        f"upstreams: {{main: {{base_url: 'http://127.0.0.1:1/v1'}}}}\njournal: {{path: {tmp_path}/gone/j.db}}\n"
+    )
+    assert main(["validate", str(path)]) == 0
+    shown = capsys.readouterr()
+    assert f"warning: {path}:2:11: journal.path: the folder {tmp_path}/gone does not exist" in shown.err
+    assert "code 3" in shown.err
+    assert shown.out.startswith("valid")
