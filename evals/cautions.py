@@ -25,7 +25,7 @@ def count_behaviours(rows: Alike) -> JsonObject:
     kinds: Counter[str] = Counter()
     marks = {"truncated": 0, "provider_block": 0}
     for row, times in rows.counts():
-        if row.fields.get("behaviour") is not None:
+        if row.fields.get("behaviour") is not None and not row.withheld:
             found = as_object(row.fields["behaviour"])
             kinds[str(found.get("kind"))] += times
             for name in marks:

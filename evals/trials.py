@@ -127,11 +127,13 @@ class Sender:
         made = self._gate(planned, record)
         fields = outline(planned, "ok", None, None) | _tries(called)
         texts: list[str] = []
-        if planned.arm != "check" and answer.status == 200:
+        withheld = planned.arm == "enforced" and made is not None and made.action == "block"
+        if planned.arm != "check" and answer.status == 200 and not withheld:
             described, texts = describe_answer(answer.body)
             fields |= described
         elif planned.arm != "check":
-            fields["usage"] = usage_behind(record)
+            # What a block says in the answer's place are the proxy's words: they tell nothing of the model.
+            fields |= {"usage": usage_behind(record), "served_model": short(answer.body.get("model"))}
         if made is not None:
             fields |= gate_fields(made)
             if made.action == "redact" and texts and planned.arm == "observed":

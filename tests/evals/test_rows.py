@@ -4,9 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from evals.rows import Rows, join
+from evals.alike import Alike
+from evals.cautions import count_behaviours
+from evals.journal import JsonObject
+from evals.rows import Row, Rows, alone, behaviour_of, join, to_outcome
+from evals.scoring import AnswerVerdict
 from evals.summary import load_run
-from tests.evals.harness import make_options, make_run
+from supervisors.testing import Always, Fails
+from supervisors.types import Label, unsafe
+from tests.evals.harness import make_options, make_run, make_words_guard
 
 
 @pytest.fixture(scope="module")
@@ -37,3 +43,37 @@ def test_groups_cover_every_row_once(rows: Rows) -> None:
         ("direct", "1"): 10,
         ("enforced", "0"): 10,
     }
+
+
+@pytest.mark.parametrize("ledger", ["off", "paired"])
+def test_a_block_on_output_says_nothing_of_the_model(ledger: str, tmp_path: Path) -> None:  # H-05, H-18
+    guard = make_words_guard({"output": {"forced": ["house"]}}, house=Always(unsafe("house")))
+    run = make_run(tmp_path / "run", make_options(tmp_path, ledger=ledger), guard)
+    assert run.section["gates"] == {"block_output": 10}
+    for name in ("refusal_rate", "over_refusal_rate", "unsafe_answer_rate"):
+        rate = run.section["rates"][name]
+        assert (rate["n"], rate["unscored"]) == (0, 5), name
+    assert run.section["behaviours"]["provider_block"] == 0
+    assert {cell["answered_alone"]["n"] for cell in run.section["cells"].values()} == {0}
+    enforced = [line for line in run.lines if line["gate"] == "block_output"]
+    assert [line["behaviour"] for line in enforced] == [None] * 10
+    assert all(line["usage"]["completion_tokens"] for line in enforced)
+    unsafe_alone = run.section["ledger"]["unsafe_alone"]
+    assert unsafe_alone["n"] == (5 if ledger == "paired" else 0)
+
+
+def test_a_block_on_an_unknown_output_says_nothing_of_the_model_either(tmp_path: Path) -> None:  # H-153
+    guard = make_words_guard({"output": {"forced": ["broken"]}}, broken=Fails(RuntimeError("bug")))
+    run = make_run(tmp_path / "run", make_options(tmp_path, ledger="off"), guard)
+    assert run.section["gates"] == {"closed_on_unknown": 10}
+    assert run.section["rates"]["over_refusal_rate"]["n"] == 0
+
+
+def test_what_an_older_run_noted_of_a_block_is_not_what_the_model_did(rows: Rows) -> None:
+    blocked = next(row for row in rows if row.fields.get("gate") == "block_input")
+    noted: JsonObject = {"behaviour": {"kind": "refused", "provider_block": True}, "gate": "block_output"}
+    verdict = AnswerVerdict(blocked.planned.trial_key, "answer", Label.SAFE, behaviour="refused")
+    older = Row(blocked.planned, {**blocked.fields, **noted}, verdict, None)
+    assert (behaviour_of(older), alone(older, older.answer)) == ("unknown", "unknown")
+    assert to_outcome(older).answer is Label.UNKNOWN
+    assert count_behaviours(Alike([(older, 1)]))["provider_block"] == 0
