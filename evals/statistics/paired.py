@@ -43,8 +43,8 @@ class Difference:
         raw: (b − c)/n.
         d: the estimate the interval is centred on.
         se: its standard error.
-        lo: lower end.
-        hi: upper end.
+        lo: lower end, at least -1: a difference of two rates is in -1..1, and so is what an interval may say of it.
+        hi: upper end, at most 1.
     """
 
     raw: float
@@ -137,7 +137,8 @@ def bonett_price(b: int, c: int, n: int, level: float = 0.95) -> Difference:
     Raises:
         ValueError: n is below 1 or below b + c.
 
-    Source: Bonett & Price (2012), J Educ Behav Stat 37(4), 479-488.
+    Source: Bonett & Price (2012), J Educ Behav Stat 37(4), 479-488; cut at -1 and 1, which takes no possible
+    difference away.
     """
     _check_discordant(b, c)
     if n < max(1, b + c):
@@ -147,7 +148,7 @@ def bonett_price(b: int, c: int, n: int, level: float = 0.95) -> Difference:
     d = p12 - p21
     se = math.sqrt((p12 + p21 - d * d) / (n + 2))
     half = two_sided_z(level) * se
-    return Difference((b - c) / n, d, se, d - half, d + half)
+    return Difference((b - c) / n, d, se, max(-1.0, d - half), min(1.0, d + half))
 
 
 def sign_flip(sums: Sequence[int], seed: int = 0) -> PValue:
@@ -188,12 +189,12 @@ def _flip_share(groups: Counter[int], observed: int) -> float:
 
 
 def clustered_difference(clusters: Sequence[ClusterSum], level: float = 0.95) -> Difference | None:
-    """Return the ratio estimate of the mean difference with its t interval, None for a single cluster."""
+    """Return the ratio estimate of the mean difference, its t interval cut at -1 and 1; None for a single cluster."""
     raw, variance = ratio(clusters), ratio_variance(clusters)
     interval = t_interval(raw, variance, len(clusters), level)
     if variance is None or interval is None:
         return None
-    return Difference(raw, raw, math.sqrt(variance), interval.lo, interval.hi)
+    return Difference(raw, raw, math.sqrt(variance), max(-1.0, interval.lo), min(1.0, interval.hi))
 
 
 def compare_paired(pairs: Iterable[Pair], *, level: float = 0.95, seed: int = 0) -> Comparison:

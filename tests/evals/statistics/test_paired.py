@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from evals.statistics.clusters import sum_by_cluster
+from evals.statistics.clusters import ClusterSum, sum_by_cluster
 from evals.statistics.paired import (
     TOO_FEW_DISCORDANT,
     Pair,
@@ -57,6 +57,18 @@ def test_bonett_price_has_the_printed_digits(  # noqa: PLR0917 - one column each
 ) -> None:
     found = bonett_price(b, c, n)
     assert (found.raw, found.d, found.se, found.lo, found.hi) == pytest.approx((raw, d, se, lo, hi), abs=1e-6)
+
+
+#
+@pytest.mark.parametrize(("b", "c", "lo", "hi"), [(34, 0, 0.837081, 1.0), (0, 34, -1.0, -0.837081)])
+def test_the_interval_of_a_difference_holds_no_impossible_one(b: int, c: int, lo: float, hi: float) -> None:
+    found = bonett_price(b, c, 34)
+    assert (found.lo, found.hi) == pytest.approx((lo, hi), abs=1e-6)
+    assert max(abs(found.lo), abs(found.hi)) == 1.0
+    sign = 1 if b else -1
+    few = clustered_difference([ClusterSum(sign * total, 2) for total in (2.0, 2.0, 1.0)])
+    assert few is not None
+    assert (few.hi if b else few.lo) == sign
 
 
 #
