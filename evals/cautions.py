@@ -10,14 +10,18 @@ from evals.attempts import as_object
 from evals.client import number, objects
 from evals.journal import JsonObject
 from evals.manifest import Manifest
-from evals.metrics import METRICS, measure, warn_if_constant, warn_if_indiscriminate
-from evals.rows import Row, to_outcome
+from evals.metrics import FAILURES, METRICS, measure, warn_if_constant, warn_if_indiscriminate
+from evals.rows import Row, policy_verdict, to_outcome
 from evals.voting import describe_votes, warn_of_panel
+from supervisors.types import Cause, Label
 
 NOT_EXHAUSTIVE = (
     "the policy is not exhaustive: once a block is certain, the other supervisors are not waited for and their "
     "verdicts are missing here; set 'exhaustive: true' in its stages to measure every supervisor on every item"
 )
+
+_MANY = 0.05
+"""Share of failures from which on a line of warning names a supervisor."""
 
 
 def count_behaviours(rows: Alike) -> JsonObject:
@@ -106,10 +110,55 @@ def warn_of_run(manifest: Manifest, rows: Alike) -> list[str]:
     if len(versions) > 1 or (versions and not manifest.policy):
         listed = ", ".join([f"{version} ({count} trials)" for version, count in versions.items()])
         warnings.append(f"judged by the policy of the running proxy, version {listed}")
+    warnings += warn_of_failing(rows)
     warnings += warn_of_watchers(rows)
     if manifest.labels.get("exhaustive") == "no":
         warnings.append(NOT_EXHAUSTIVE)
     return warnings
+
+
+def warn_of_failing(rows: Alike) -> list[str]:
+    """Return one line for each supervisor that failed on more than a twentieth of what it was asked, and how."""
+    asked: Counter[str] = Counter()
+    failed: dict[str, Counter[str]] = {}
+    for row, times in rows.counts():
+        for verdict in objects(row.fields.get("verdicts")):
+            name, cause = f"{verdict['supervisor']}@{verdict['stage']}", verdict.get("cause")
+            asked[name] += times * (cause != Cause.SKIPPED)
+            if cause in FAILURES:
+                failed.setdefault(name, Counter())[str(cause)] += times
+    many = [name for name in sorted(failed) if failed[name].total() > _MANY * asked[name]]
+    return [
+        f"{name} failed: {failed[name].total()} of {asked[name]} unknown ({_listed(failed[name])})" for name in many
+    ]
+
+
+def _listed(counts: Counter[str]) -> str:
+    return ", ".join([f"{name} {count}" for name, count in counts.most_common()])
+
+
+def say_if_unjudged(rows: Alike) -> str | None:
+    """Say why nothing was evaluated: everybody who was asked failed, or nobody was asked; None when somebody judged.
+
+    Args:
+        rows: all trials, in whatever arms.
+    """
+    through = rows.where(lambda trial: trial.arm not in ("direct", "imported"))
+    if not len(through) or any(_is_judged(row) for row, _ in through.counts()):
+        return None
+    causes = through.tally(lambda row: str(policy_verdict(row)[1]))
+    found = warn_of_failing(through) or [f"{len(through)} of {len(through)} trials unknown ({_listed(causes)})"]
+    return f"nothing was evaluated: {'; '.join(found)}"
+
+
+def _is_judged(row: Row) -> bool:
+    """Say whether a trial tells anything: a verdict, no verdict by choice, or an answer where nobody was to judge."""
+    label, cause = policy_verdict(row)
+    if label is not Label.UNKNOWN:
+        return True
+    if cause in (Cause.SKIPPED, Cause.UNSUPPORTED):
+        return row.status == "ok" and row.planned.arm != "check"
+    return cause not in FAILURES
 
 
 def _section_warnings(rows: Alike) -> list[str]:

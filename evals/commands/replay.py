@@ -12,8 +12,8 @@ from pathlib import Path
 from evals.alike import count_alike
 from evals.attempts import as_object
 from evals.cases import apply_keywords
-from evals.cautions import describe_failures
-from evals.client import BUILTIN_POLICIES
+from evals.cautions import describe_failures, say_if_unjudged
+from evals.client import BUILTIN_POLICIES, objects
 from evals.commands.arguments import (
     add_common,
     add_guard,
@@ -35,13 +35,14 @@ from evals.folder import RunFolder, make_run_id, read_json
 from evals.hindsight import make_recorded_run
 from evals.journal import JsonObject, now_text
 from evals.judging import has_votes, score_by_stored_votes
+from evals.metrics import FAILURES
 from evals.options import RunOptions
 from evals.prepare import Prepared, prepare, span_of, suite_of
 from evals.replay import Ending, Runner
 from evals.report.against import keep_against
 from evals.report.files import all_tables, write_report
 from evals.report.stored import compare_with_file
-from evals.rows import failing_items, join
+from evals.rows import Rows, failing_items, join
 from evals.scoring import apply_rule
 from evals.session import Hooks, carry_out, check_reachable, check_same, create
 from evals.state import Progress, progress_of
@@ -261,10 +262,22 @@ def execute(folder: RunFolder, prepared: Prepared, out: Output) -> int:
     out.result(summary, all_tables(summary) + _comparison(prepared, summary))
     progress = progress_of(run.plan, run.counted)
     rows = join(run.plan, run.counted, None)
-    failures = describe_failures(count_alike(rows), proxied=prepared.options.proxy is not None) or "no trial failed"
+    alike = count_alike(rows)
+    failures = describe_failures(alike, proxied=prepared.options.proxy is not None) or "no trial failed"
     out.note(f"report: {report}")
     _say_next(folder, ending, progress, failures, out)
-    return exit_code(ending, progress)
+    code, unjudged = exit_code(ending, progress), say_if_unjudged(alike)
+    if code == Exit.DONE and unjudged:
+        out.problem(unjudged + _first_failure(rows))
+        return Exit.FAILED
+    return code
+
+
+def _first_failure(rows: Rows) -> str:
+    """Return what the first failed supervisor said of why, nothing where none did."""
+    verdicts = (verdict for row in rows for verdict in objects(row.fields.get("verdicts")))
+    detail = next((one.get("detail") for one in verdicts if one.get("cause") in FAILURES), None)
+    return f"; the first: {detail}" if detail else ""
 
 
 def _comparison(prepared: Prepared, summary: JsonObject) -> list[str]:

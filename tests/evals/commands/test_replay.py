@@ -114,3 +114,43 @@ def test_a_finished_run_is_shown_again_without_its_server(tmp_path: Path) -> Non
         assert main(asked) == 0
     assert main(asked) == 0
     assert main(["resume", "mine", *runs]) == 0
+
+
+def _guard(path: Path, policy: str, **supervisors: str) -> list[str]:
+    """Write a policy file and return the options of a run behind it."""
+    lines = "".join([f"  {name}: {entry}\n" for name, entry in supervisors.items()])
+    file = path / "policy.yaml"
+    file.write_text(f"supervisors:\n{lines}policies:\n  default: {policy}\n", "utf-8")
+    return ["smoke", "--guard", str(file), "--runs-dir", str(path / "runs"), "--yes"]
+
+
+_UNREACHABLE = "{use: moderation, url: 'http://127.0.0.1:1/v1'}"
+
+
+@pytest.mark.parametrize("verb", ["direct", "replay"])
+def test_a_run_whose_guard_was_never_reached_evaluated_nothing(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:  # H-101
+    assert main([verb, *_guard(tmp_path, "{input: {forced: [far]}}", far=_UNREACHABLE)]) == 1
+    said = capsys.readouterr()
+    assert "evals: nothing was evaluated: far@input failed: 10 of 10 unknown (error 10); the first: connect" in said.err
+    assert "warning: far@input failed: 10 of 10 unknown (error 10)" in said.out
+
+
+def test_one_supervisor_that_was_never_reached_is_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:  # H-101
+    policy = "{input: {forced: [far, near], exhaustive: true, on_unknown: log}}"
+    near = "{use: rules, keywords: [violet umbrella]}"
+    assert main(["direct", *_guard(tmp_path, policy, far=_UNREACHABLE, near=near)]) == 0
+    said = capsys.readouterr()
+    assert "nothing was evaluated" not in said.err
+    assert "warning: far@input failed: 10 of 10 unknown (error 10)" in said.out
+
+
+def test_nobody_was_asked_about_a_reply_there_is_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:  # H-101
+    near = "{use: rules, keywords: [violet umbrella]}"
+    assert main(["direct", *_guard(tmp_path, "{output: {forced: [near]}}", near=near)]) == 1
+    assert "nothing was evaluated: 10 of 10 trials unknown (skipped 10)" in capsys.readouterr().err
