@@ -187,6 +187,7 @@ class JournalConfig(BaseModel):
     max_backlog: int = Field(default=100_000, ge=1)
     stream_notes: Literal["off", "batched", "durable"] = "batched"
     retention_days: int | None = Field(default=None, ge=1)
+    content_days: dict[Literal["hashed", "full"], Annotated[int, Field(ge=1)]] = {}
     replica: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._:-]{1,128}$")
 
     @model_validator(mode="after")

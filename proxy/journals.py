@@ -32,7 +32,7 @@ async def open_configured(settings: JournalConfig, counted: Callable[[Record], N
         MissingError: the library for it is not installed.
     """
     options = WriterSettings(on_failure=settings.on_record_failure, queue_limit=settings.max_backlog)
-    retention = Retention(settings.retention_days)
+    retention = Retention(settings.retention_days, {str(mode): days for mode, days in settings.content_days.items()})
     if settings.postgres is not None:
         address, name = settings.postgres.value, settings.replica
         return await open_postgres(address, name, settings=options, retention=retention, counted=counted)

@@ -24,7 +24,6 @@ from proxy.store.rules import Labels
 from supervisors.errors import StoreError
 
 BreakerState = Literal["closed", "half_open", "open"]
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _BREAKER: Mapping[BreakerState, int] = {"closed": 0, "half_open": 1, "open": 2}
 _BOOT = "# boot "

@@ -106,10 +106,6 @@ class StagePlan:
         """Return the same stage with nothing enforced: observe mode records and alters nothing."""
         return replace(self, rules={name: replace(rule, enforce=False) for name, rule in self.rules.items()})
 
-    def rules_of(self, policy_names: Sequence[str]) -> list[Rule]:
-        """Return the rules of these supervisors."""
-        return [self.rules[name] for name in policy_names]
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:

@@ -130,7 +130,7 @@ class Watched:
 
 _FIXED = (
     ("server", ("host", "port")),
-    ("journal", ("path", "postgres", "on_record_failure", "max_backlog", "retention_days", "replica")),
+    ("journal", ("path", "postgres", "on_record_failure", "max_backlog", "retention_days", "content_days", "replica")),
     ("tracing", ("export", "endpoint", "headers", "sample")),
 )
 """Settings of what is opened once a process: the listener, the journal, the exporter."""

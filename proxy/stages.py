@@ -8,7 +8,7 @@ from time import perf_counter
 
 from proxy.plan import StagePlan
 from proxy.policy import Action, Decision, Reason, decide, judge_verdict, label_stage, settles
-from supervisors.ask import ask_all, judged_stages
+from supervisors.ask import ask_all
 from supervisors.light import light_dataclass
 from supervisors.types import Assessment, Cause, Context, Exchange, Label, Span, Supervisor, Verdict
 
@@ -193,11 +193,3 @@ def _stricter(one: Decision, other: Decision) -> Decision:
         enforce=one.enforce or other.enforce,
         seconds=one.seconds + other.seconds,
     )
-
-
-def refuse_unfit(name: str, supervisor: Supervisor, plan: StagePlan) -> str | None:
-    """Return what is wrong with this supervisor in this stage, None when it fits."""
-    if plan.stage not in judged_stages(supervisor):
-        served = " and ".join(sorted(judged_stages(supervisor)))
-        return f"{name} judges {served} only and cannot serve the {plan.stage} stage"
-    return None

@@ -43,11 +43,6 @@ class UpstreamStatusError(UpstreamError):
         self.param = param
         self.headers = headers
 
-    def to_body(self) -> dict[str, Any]:
-        """Return the error body of the OpenAI routes."""
-        error = {"message": str(self), "type": self.error_type, "param": self.param, "code": self.code}
-        return {"error": error}
-
 
 class RetryableError(UpstreamError):
     """A failure after which the same request may be sent again.

@@ -34,20 +34,13 @@ class Texts:
 
     Args:
         stage: ``input`` for the request, ``output`` for the reply.
-        mode: content mode of this direction, the strictest over the matching policies (`strictest_mode`).
+        mode: content mode of this direction, the strictest over the matching policies.
         segments: after redaction.
     """
 
     stage: Stage
     mode: ContentMode
     segments: Sequence[Segment]
-
-
-def strictest_mode(modes: Sequence[ContentMode]) -> ContentMode:
-    """Return the mode that keeps least; without any, the default ``hashed``."""
-    if "off" in modes:
-        return "off"
-    return "hashed" if "hashed" in modes or not modes else "full"
 
 
 def text_hmac(secret: bytes, text: str) -> str:

@@ -24,6 +24,7 @@ TESTS: Mapping[str, str] = {
     "journal.path": f"{E2E}test_the_journals_key_makes_digests_comparable",
     "journal.postgres": "tests/e2e/test_postgres.py::test_a_journal_in_postgres_from_the_config_to_verify_and_replay",
     "journal.on_record_failure": f"{E2E}test_a_journal_that_takes_no_records",
+    "journal.content_days": "tests/proxy/test_journals.py::test_contents_are_erased_by_their_mode",
     "journal.replica": "tests/proxy/test_journals.py::test_records_name_the_instance",
     "journal.retention_days": "tests/proxy/test_verify.py::test_retention_leaves_a_journal_that_can_be_proven",
     "keys.*.admin": "tests/e2e/test_refusals.py::test_keys_open_what_they_may_and_nothing_else",

@@ -48,7 +48,7 @@ def test_every_shape_of_error_body_is_rebuilt(
     body: bytes, message: str, kind: str, code: str, param: str | None
 ) -> None:
     error = rebuilt(body)
-    assert error.to_body() == {"error": {"message": message, "type": kind, "param": param, "code": code}}
+    assert (str(error), error.error_type, error.param, error.code) == (message, kind, param, code)
     assert (error.status, error.headers) == (400, ())
 
 

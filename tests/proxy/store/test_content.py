@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
-from proxy.store.content import ContentMode, Texts, build_content, segments_hmac, strictest_mode, text_hmac
+from proxy.store.content import Texts, build_content, segments_hmac, text_hmac
 from supervisors.types import Media, Segment
 
 SECRET = b"s" * 32
@@ -35,19 +33,6 @@ def test_media_are_described_never_kept() -> None:
         assert content is not None
         assert content["input"][0]["media"] == {"mime": "image/png", "size_bytes": 9}
         assert "text" not in content["input"][0]
-
-
-@pytest.mark.parametrize(
-    ("modes", "expected"),
-    [
-        ([], "hashed"),
-        (["full"], "full"),
-        (["full", "hashed"], "hashed"),
-        (["full", "hashed", "off"], "off"),
-    ],
-)
-def test_the_mode_that_keeps_least_wins(modes: Sequence[ContentMode], expected: ContentMode) -> None:
-    assert strictest_mode(modes) == expected
 
 
 def test_the_digest_depends_on_text_secret_and_boundaries() -> None:  # O-25
