@@ -114,9 +114,10 @@ class Sender:
             looked = await self._look_up(address, record_id)
             if looked.record is None:
                 cause = "record_refused" if looked.refused else "no_record"
-                return Finished(
-                    outline(planned, "error", cause, short(record_id)) | _tries(called), auth_failed=looked.refused
-                )
+                fields = outline(planned, "error", cause, short(record_id)) | _tries(called)
+                fields["usage"] = token_counts(answer.body.get("usage"))  # paid, although nobody can say more of it
+                fields["cost_usd"] = self._cost(planned, fields)
+                return Finished(fields, auth_failed=looked.refused)
             record = looked.record
         return self._describe(planned, called, answer, record)
 

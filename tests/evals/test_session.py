@@ -16,7 +16,7 @@ from evals.prepare import prepare
 from evals.replay import Ending, Limits
 from evals.selection import Selection
 from evals.session import Hooks, carry_out, check_same, create
-from evals.summary import write_summary
+from evals.summary import load_run, write_summary
 from supervisors.embedded.guard import EmbeddedGuard
 from supervisors.errors import ConfigError, StoreError
 from supervisors.testing import Always, Fails, Finds
@@ -223,7 +223,9 @@ KEYS: dict[str, Any] = {
 }
 
 
-async def _through(proxy_key: str | None, tmp_path: Path) -> tuple[Ending, JsonObject, RunFolder]:
+async def _through(
+    proxy_key: str | None, tmp_path: Path, price: tuple[float, float] | None = None
+) -> tuple[Ending, JsonObject, RunFolder]:
     """Run the smoke set through a proxy that needs a key, and return how it ended."""
     environ = {} if proxy_key is None else {"PROXY_KEY": proxy_key}
     async with (
@@ -231,7 +233,12 @@ async def _through(proxy_key: str | None, tmp_path: Path) -> tuple[Ending, JsonO
         serving(guarded(up, tmp_path, keys=KEYS, models={"fake-1": {"upstream": "main"}})) as proxy,
     ):
         options = make_options(
-            tmp_path, ledger="off", proxy=proxy.url, proxy_key_env="PROXY_KEY" if environ else None, max_retries=0
+            tmp_path,
+            ledger="off",
+            proxy=proxy.url,
+            proxy_key_env="PROXY_KEY" if environ else None,
+            max_retries=0,
+            price=price,
         )
         prepared = prepare(options, environ)
         folder = create(prepared, tmp_path / "run", ["evals"])
@@ -254,6 +261,14 @@ async def test_a_proxy_that_refuses_the_key_ends_the_run_and_names_the_option(
     assert cause in _said(summary)
     assert "--proxy-key-env" in _said(summary)
     assert "--api-key-env" not in _said(summary)
+
+
+async def test_an_answer_whose_record_nobody_shows_is_paid_all_the_same(tmp_path: Path) -> None:  # H-133
+    _, _, folder = await _through("team-key", tmp_path, price=(1e6, 1e6))
+    lines = [line for line in load_run(folder).counted.values() if line["cause"] == "record_refused"]
+    paid = [line["cost_usd"] for line in lines if line["usage"] is not None]
+    assert paid
+    assert paid == [10.0] * len(paid)  # 7 tokens in, 3 out; whether a block was paid only its record tells
 
 
 async def test_a_running_proxy_is_recorded_with_its_own_policy(tmp_path: Path) -> None:
