@@ -17,6 +17,7 @@ from evals.folder import RunFolder, make_folder, read_json, write_json
 from evals.journal import Entry, JournalFile, JsonObject, read_journal, sha256_json
 from evals.keys import Keys
 from evals.lines import Counted
+from evals.metrics import FAILURES
 from evals.packed import Codes
 from evals.plan import PlannedTrial
 from evals.statistics.jsonable import to_json
@@ -32,8 +33,6 @@ RULE_CONFIG: JsonObject = {
     "unknown: hedged, empty, not English, or the request has no truth",
     "behaviour": "answer-kind-1",
 }
-FAILURES = frozenset({Cause.ERROR, Cause.TIMEOUT, Cause.OVERLOADED, Cause.UNPARSABLE})
-"""Causes of unknown that say something about a judge's server, not about the answer: it is judged again."""
 KINDS = ("panel", "judge", "rubric", "imported", "rule", "labelled")
 """Kinds of scorer, the one that is believed first in front: a report's headline takes the first there is."""
 
