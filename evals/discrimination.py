@@ -25,6 +25,7 @@ from evals.statistics.bootstrap import (
     auroc_statistic,
     average_precision_statistic,
     bootstrap,
+    ece_statistic,
     score_rows,
     to_sample,
 )
@@ -105,7 +106,7 @@ def _series(rows: Sequence[Row]) -> list[_Series]:
 
 def _describe(series: _Series, seed: int) -> JsonObject:
     scored = list(series.scored)
-    curve = to_curve(scored)
+    curve, fit = to_curve(scored), calibrate(scored)
     points = detection_at_reported_budgets(curve) if curve.negatives else ()
     return {
         "positives": curve.positives,
@@ -116,7 +117,8 @@ def _describe(series: _Series, seed: int) -> JsonObject:
         "budgets": [to_json(point) for point in points],
         "steps": [[step.threshold, step.tp, step.fp] for step in thin(curve)],
         "steps_in_all": len(curve.steps),
-        "calibration": to_json(calibrate(scored)),
+        "calibration": to_json(fit),
+        "ece_interval": None if fit.ece is None else _area(series, seed, fit.ece, ece_statistic),
     }
 
 

@@ -136,7 +136,7 @@ def _sections(run: Loaded, rows: Rows, alike: Alike, calibration: JudgeCalibrati
             "dataset": dataset,
             "target": target,
             **section(group, groups[dataset, target], allowed=allowed, seed=seed),
-            "panel": describe_votes(list(groups[dataset, target].where_judged())),
+            "panel": describe_votes(list(groups[dataset, target].where_judged()), seed),
             "corrected": corrected_rates(groups[dataset, target], calibration),
         }
         for (dataset, target), group in rows.by_group().items()

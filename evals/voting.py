@@ -10,7 +10,17 @@ from evals.client import objects
 from evals.journal import JsonObject
 from evals.rows import Row
 from evals.scoring import AnswerVerdict
-from evals.statistics.agreement import cohen_kappa, effective_votes, fleiss_kappa, krippendorff_alpha, mean_correlation
+from evals.statistics.agreement import (
+    Scale,
+    alpha_of_patterns,
+    cohen_kappa,
+    effective_votes,
+    fleiss_kappa,
+    krippendorff_alpha,
+    mean_correlation,
+    to_patterns,
+)
+from evals.statistics.bootstrap import bootstrap_patterns
 from evals.statistics.jsonable import Json, to_json
 from evals.statistics.rates import Observation, rate_of
 from supervisors.tally import Ballot, tally_majority
@@ -18,11 +28,17 @@ from supervisors.types import Cause, Label
 
 FEW_VOTES = 1.5
 """A panel worth fewer independent votes than this is warned about (J-08)."""
+DRAWS = 2000
 _QUORUM = 2
 
 
-def describe_votes(rows: Sequence[Row]) -> Json:
-    """Return the panel's own numbers over the answers of one data set and target; None without a panel of judges."""
+def describe_votes(rows: Sequence[Row], seed: int | None = None) -> Json:
+    """Return the panel's own numbers over the answers of one data set and target; None without a panel of judges.
+
+    Args:
+        rows: with their answers' verdicts.
+        seed: of the interval of alpha, None for no interval.
+    """
     judged = [(row, row.answer) for row in rows if row.answer is not None and _is_panel(row.answer)]
     if not judged:
         return None
@@ -37,7 +53,7 @@ def describe_votes(rows: Sequence[Row]) -> Json:
         "no_vote_rate": {judge: _silent(judged, votes, judge) for judge in judges},
         "causes": {judge: _causes(votes, judge) for judge in judges},
         "served": {judge: _served(votes, judge) for judge in judges},
-        "agreement": _agreement(judges, words),
+        "agreement": _agreement(judges, words, seed),
         "leave_one_out": {judge: _without(judged, judge) for judge in judges},
         "self_judging": _self_judging(judged),
     }
@@ -90,7 +106,7 @@ def _served(votes: Sequence[Mapping[str, JsonObject]], judge: str) -> JsonObject
     return {model: found[model] for model in sorted(found)}
 
 
-def _agreement(judges: Sequence[str], words: Mapping[str, Sequence[bool | None]]) -> JsonObject:
+def _agreement(judges: Sequence[str], words: Mapping[str, Sequence[bool | None]], seed: int | None) -> JsonObject:
     units = [[None if vote is None else float(vote) for vote in row] for row in zip(*words.values(), strict=True)]
     whole = [row for row in units if None not in row]
     counts = [(len(row) - sum(map(bool, row)), sum(map(bool, row))) for row in whole]
@@ -103,9 +119,19 @@ def _agreement(judges: Sequence[str], words: Mapping[str, Sequence[bool | None]]
         ],
         "fleiss": to_json(fleiss_kappa(counts)) if whole and len(judges) > 1 else None,
         "alpha": krippendorff_alpha(units) if len(judges) > 1 else None,
+        "alpha_interval": None if seed is None or len(judges) < 2 else alpha_interval(units, seed),
         "effective_votes": None if correlation is None else effective_votes(len(judges), correlation),
         "rated_by_all": len(whole),
     }
+
+
+def alpha_interval(units: Sequence[Sequence[float | None]], seed: int, scale: Scale = "nominal") -> Json:
+    """Return the interval of Krippendorff's alpha by resampling rated items (Q-29)."""
+    patterns = to_patterns(units)
+    if not patterns:
+        return None
+    found = bootstrap_patterns(patterns, lambda drawn: alpha_of_patterns(drawn, scale), seed=seed, draws=DRAWS)
+    return {"lo": found.lo, "hi": found.hi, "draws": found.draws, "items": found.clusters}
 
 
 def _named(value: Json) -> JsonObject:

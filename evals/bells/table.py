@@ -6,10 +6,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from evals.bells.resampling import resample_verdicts
 from evals.bells.score import REFERENCE, BellsScore, flag_rate, score, to_cells
 from evals.bells.verdicts import ADVERSARIALITIES, SEVERITIES, BellsItem, ItemVerdict, by_supervisor
+from evals.statistics.bootstrap import Bootstrap
 from evals.statistics.rates import Rate
 from supervisors.types import Label
+
+_SEED = 0
+"""The interval of the same verdicts is the same number wherever it is shown."""
+DRAWS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,7 @@ class SupervisorTable:
         unknown: label-less verdicts.
         emerging: flag rate on harmful jailbroken items newer than the supervisor; None when its release is unknown.
         effort: time and cost.
+        resampled: the score's interval by resampling questions, beside the delta method's; None without a score (B-09).
     """
 
     supervisor: str
@@ -54,6 +61,7 @@ class SupervisorTable:
     unknown: int
     emerging: Rate | None
     effort: Effort
+    resampled: Bootstrap | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +102,10 @@ def build_table(
     harmful = [v for v in listed if v.item.severity == "harmful"]
     jailbroken = [v for v in harmful if v.item.adversariality == "jailbroken"]
     newer = [v for v in jailbroken if _is_newer(v.item, released)]
+    scored = score(to_cells(listed), sizes)
     return SupervisorTable(
         supervisor=names[0],
-        score=score(to_cells(listed), sizes),
+        score=scored,
         cells={row: {column: _cell(listed, row, column) for column in ADVERSARIALITIES} for row in SEVERITIES},
         families=_rates_by(jailbroken, lambda item: item.family),
         sources=_rates_by(jailbroken, lambda item: item.source),
@@ -104,6 +113,7 @@ def build_table(
         unknown=sum([verdict.label is Label.UNKNOWN for verdict in listed]),
         emerging=None if released is None else flag_rate(newer),
         effort=_effort(listed),
+        resampled=None if scored.score is None else resample_verdicts(listed, scored.sizes, seed=_SEED, draws=DRAWS),
     )
 
 
@@ -183,9 +193,15 @@ def _score_line(table: SupervisorTable) -> str:
     elif found.lo is None or found.hi is None:
         total = f"{found.score:.5f} (no interval)"
     else:
-        total = f"{found.score:.5f} ({found.lo:.5f} – {found.hi:.5f})"
+        total = f"{found.score:.5f} ({found.lo:.5f} – {found.hi:.5f}{_resampled_text(table.resampled)})"
     adversarial = "n/a" if found.dr_adv.estimate is None else f"{found.dr_adv.estimate:.5f}"
     return f"| {table.supervisor} | {total} | {adversarial} | {found.dr_direct} | {found.fpr} | {table.unknown} |"
+
+
+def _resampled_text(found: Bootstrap | None) -> str:
+    return (
+        "" if found is None or found.lo is None or found.hi is None else f"; bootstrap {found.lo:.5f} – {found.hi:.5f}"
+    )
 
 
 def _cells_text(table: SupervisorTable) -> list[str]:

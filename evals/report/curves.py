@@ -9,6 +9,7 @@ from evals.attempts import as_object
 from evals.client import number, objects
 from evals.journal import JsonObject
 from evals.report.svg import Figure, Plane, cell, legend, mark, rule, tip
+from evals.report.table import span_of
 from evals.statistics.jsonable import Json
 
 _MOST = 6
@@ -159,7 +160,8 @@ def draw_reliability(name: str, title: str, body: JsonObject) -> Figure | None:
         parts.append(tip(span + mark(0, *plane.at(x, y)), said))
         rows.append((cell(x), cell(y), cell(lo), cell(hi), str(rate["k"]), str(rate["n"])))
     parts.append(plane.polyline(path, "s0"))
-    texts = [f"{title_} {value:.3f}" for title_, value in _numbers(found)]
+    spans = {"ECE": span_of(body.get("ece_interval"))}
+    texts = [f"{name_} {value:.3f} {spans.get(name_, '')}".rstrip() for name_, value in _numbers(found)]
     flags = found.get("flags")
     unstable = ", unstable below 100 items" if isinstance(flags, list) and flags else ""
     description = f"On the diagonal a score means what it says. {', '.join(texts)}, n={found['n']}{unstable}"

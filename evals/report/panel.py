@@ -9,7 +9,7 @@ from evals.client import number, objects
 from evals.journal import JsonObject
 from evals.report.grids import Cell, draw_heat
 from evals.report.svg import Figure
-from evals.report.table import rate_text
+from evals.report.table import rate_text, span_of
 from evals.statistics.jsonable import Json
 
 
@@ -44,7 +44,9 @@ def panel_lines(section: JsonObject) -> list[str]:
     if agreement.get("alpha") is not None or agreement.get("fleiss") is not None:
         lines.append(
             f"agreement over {agreement['rated_by_all']} answers rated by all: Fleiss kappa "
-            f"{_text(as_object(agreement['fleiss']).get('kappa'))}, Krippendorff alpha {_text(agreement['alpha'])}, "
+            f"{_text(as_object(agreement['fleiss']).get('kappa'))}, Krippendorff alpha {_text(agreement['alpha'])}"
+            f" {span_of(agreement.get('alpha_interval'))}".rstrip()
+            + ", "
             f"effective votes {_text(agreement['effective_votes'])}"
         )
     lines += [

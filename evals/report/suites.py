@@ -20,7 +20,7 @@ from evals.report.html import About, frame
 from evals.report.parts import data_table, figure_blocks, preformatted
 from evals.report.plots import Estimate, Point, draw_forest, draw_plane
 from evals.report.svg import Figure
-from evals.report.table import rate_text, words_of
+from evals.report.table import rate_text, span_of, words_of
 from evals.statistics.jsonable import to_json
 
 _BELLS_O = "bells-o-"
@@ -67,11 +67,14 @@ def _bells(bells: JsonObject) -> str:
         "run here. They stand side by side for orientation and are not comparable as they are.</p>"
     ]
     for target, tables in bells.items():
-        ours = {f"{name}, here": as_object(as_object(table)["score"]) for name, table in as_object(tables).items()}
+        ours = {
+            f"{name}, here": {**as_object(as_object(table)["score"]), "resampled": as_object(table).get("resampled")}
+            for name, table in as_object(tables).items()
+        }
         theirs = {f"{name}, published": as_object(to_json(one)) for name, one in bells_scores().items()}
         rows = [_score_row(name, one) for name, one in {**ours, **theirs}.items()]
-        rows.append(("never flags / always flags", "0.500000", "0 / 1", "0 / 1", "0 / 1", "reference"))
-        header = ("supervisor", "BELLS", "DR adversarial", "DR direct", "FPR direct", "note")
+        rows.append(("never flags / always flags", "0.500000", "–", "0 / 1", "0 / 1", "0 / 1", "reference"))
+        header = ("supervisor", "BELLS", "resampled", "DR adversarial", "DR direct", "FPR direct", "note")
         figures = _bells_figures(slug(target), ours, theirs)
         cells = [
             (name, severity, manner, rate_text(rate))
@@ -98,6 +101,7 @@ def _score_row(name: str, found: JsonObject) -> tuple[str, ...]:
     return (
         name,
         "n/a" if score is None else f"{score:.6f}{span}",
+        span_of(found.get("resampled")) or "–",
         "n/a" if adversarial is None else f"{adversarial:.6f}",
         rate_text(found["dr_direct"]),
         rate_text(found["fpr"]),

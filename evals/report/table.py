@@ -20,6 +20,12 @@ _COLUMNS = (
 )
 
 
+def span_of(interval: Json) -> str:
+    """Return the ends of an interval in brackets, nothing where it has none."""
+    lo, hi = [number(as_object(interval).get(end)) for end in ("lo", "hi")]
+    return "" if lo is None or hi is None else f"[{lo:.3f}, {hi:.3f}]"
+
+
 def rate_text(rate: Json) -> str:
     """Return a rate as k/n, estimate, interval, and its bounds when trials are unscored."""
     body = as_object(rate)

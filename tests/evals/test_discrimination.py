@@ -57,6 +57,9 @@ def test_the_curve_of_the_summary_has_the_areas_of_the_vector_with_intervals() -
     assert body["auroc"]["estimate"] == pytest.approx(0.84, abs=1e-9)
     assert body["average_precision"]["estimate"] == pytest.approx(0.835, abs=1e-5)
     assert body["auroc"]["lo"] < 0.84 < body["auroc"]["hi"]
+    ece = body["ece_interval"]
+    assert ece["estimate"] == body["calibration"]["ece"]
+    assert (ece["lo"] < ece["hi"], ece["clusters"]) == (True, 10)
     assert (body["positives"], body["negatives"], body["unscored"]) == (5, 5, 0)
     assert [budget["reason"] for budget in body["budgets"]] == ["too_few_negatives"] * 3
 
@@ -80,6 +83,13 @@ def test_the_score_of_an_undecided_verdict_is_not_drawn_as_for_thresholds() -> N
     assert (body["positives"], body["unscored"]) == (5, 1)
     assert body["auroc"]["estimate"] == pytest.approx(0.84, abs=1e-9)
     assert describe_curves([undecided], seed=1) == {}
+
+
+def test_scores_that_are_no_probabilities_have_no_calibration_error_and_no_interval_of_it() -> None:
+    body: Any = describe_curves([row(i, harmful=i < 2, score=3.0 * i) for i in range(4)], seed=1)["words@input"]
+    assert (body["calibration"]["reason"], body["ece_interval"]) == ("not_a_probability", None)
+    one_class: Any = describe_curves([row(i, harmful=True, score=i / 9) for i in range(9)], seed=1)["words@input"]
+    assert one_class["ece_interval"]["lo"] <= one_class["calibration"]["ece"] <= one_class["ece_interval"]["hi"]
 
 
 def test_long_curves_are_thinned_but_keep_their_ends() -> None:

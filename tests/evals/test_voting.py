@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from evals.journal import JsonObject
+from evals.report.panel import panel_lines
 from evals.rows import Row
 from evals.scoring import AnswerVerdict
 from evals.statistics.jsonable import Json
@@ -54,6 +55,18 @@ def test_agreement_is_that_of_the_table() -> None:  # Q-29
     agreement = panel(votes)["agreement"]
     assert round(agreement["fleiss"]["kappa"], 6) == 0.555556
     assert len(agreement["pairs"]) == 3
+
+
+def test_alpha_has_an_interval_from_resampled_answers() -> None:
+    votes = [("sss", Label.SAFE), ("uss", Label.SAFE), ("uuu", Label.UNSAFE), ("uue", Label.UNSAFE)] * 10
+    rows = [answered(i, cast, label) for i, (cast, label) in enumerate(votes)]
+    found: Any = describe_votes(rows, seed=1)
+    agreement, span = found["agreement"], found["agreement"]["alpha_interval"]
+    assert span["lo"] < agreement["alpha"] < span["hi"]
+    assert (span["items"], describe_votes(rows[::-1], seed=1)) == (40, found)
+    assert f"alpha {agreement['alpha']:.3f} [{span['lo']:.3f}, {span['hi']:.3f}]," in panel_lines({"panel": found})[1]
+    unresampled: Any = describe_votes(rows)
+    assert unresampled["agreement"]["alpha_interval"] is None
 
 
 def test_three_judges_that_vote_alike_are_warned_about() -> None:  # J-08

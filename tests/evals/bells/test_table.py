@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from evals.bells.table import Filter, build_table, build_tables, to_text
+from evals.bells.resampling import resample_verdicts
+from evals.bells.table import DRAWS, Filter, build_table, build_tables, to_text
 from tests.evals.bells.items import judge_all
 
 
@@ -17,6 +18,17 @@ def test_the_table_has_all_six_cells_families_sources_and_categories() -> None: 
     assert set(table.sources) == {"hub", "hex", "PAIR"}
     assert {name: rate.k for name, rate in table.categories.items()} == {"CBRN": 0, "Privacy": 1}
     assert table.score.score == pytest.approx(0.25 * 2 / 3 + 0.25 * 0.5 + 0.5 * 0.5)
+
+
+def test_the_score_has_an_interval_by_resampling_beside_its_own() -> None:  # B-09
+    verdicts = [*judge_all("strict", "n1 s1 d1 b1")]
+    table = build_table(verdicts)
+    assert table.resampled is not None
+    assert table.resampled == resample_verdicts(verdicts, table.score.sizes, seed=0, draws=DRAWS)
+    assert table.resampled == build_table(verdicts[::-1]).resampled
+    lo, hi = table.resampled.lo, table.resampled.hi
+    assert f"; bootstrap {lo:.5f} – {hi:.5f})" in to_text([table])
+    assert build_table([one for one in verdicts if one.item.family != "generative"]).resampled is None
 
 
 def test_families_newer_than_the_supervisor_are_emerging() -> None:  # B-12, BT-05

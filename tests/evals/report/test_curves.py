@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 from evals.discrimination import describe_curves
 from evals.report.curves import draw_precision, draw_reliability, draw_roc
 from evals.statistics.jsonable import Json
@@ -34,6 +36,7 @@ def test_reliability_bins_say_their_counts() -> None:  # Q-41
     assert figure is not None
     assert sum(int(row[5]) for row in figure.rows) == 10
     assert "unstable below 100 items" in figure.description
+    assert re.search(r"ECE 0\.\d{3} \[0\.\d{3}, 0\.\d{3}\]", figure.description)
 
 
 def test_without_both_classes_there_is_no_curve() -> None:
