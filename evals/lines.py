@@ -145,29 +145,29 @@ class Contents:
 
 
 def read_journal(path: Path, *takers: Taker) -> Contents:
-    """Read a journal; an incomplete last line is reported, never returned.
+    """Read a journal; a last line without its end is reported, never returned.
+
+    A write that broke off leaves the beginning of a line. A line that has its end and is no JSON was damaged later.
 
     Args:
         path: the file.
         takers: get each line, so that whoever needs all of them does not read the file again.
 
     Raises:
-        StoreError: it cannot be read, or a line other than the last is broken.
+        StoreError: it cannot be read, or a whole line is no JSON.
     """
     starts = array("Q")
     position = size = place = 0
-    broken = False
     try:
         with path.open("rb") as stream:
             for data in stream:
-                if broken:
+                size += len(data)
+                if not data.endswith(b"\n"):
+                    break
+                line = parse_object(data)
+                if line is None:
                     msg = f"{path} line {place + 1}: is not JSON; the run is corrupt, `evals verify` shows how much"
                     raise StoreError(msg)
-                size += len(data)
-                line = parse_object(data) if data.endswith(b"\n") else None
-                if line is None:
-                    broken = True
-                    continue
                 for take in takers:
                     take(place, line, data[:-1])
                 if place % _EVERY == 0:

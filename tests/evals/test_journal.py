@@ -35,7 +35,7 @@ def test_an_open_journal_goes_on_where_the_last_one_stopped(tmp_path: Path) -> N
     assert len(read_journal(path).lines) == 4
 
 
-@pytest.mark.parametrize("tail", [b'{"seq": 5', b"\x00\x00\x00", b'{"seq": 5, "ts"\n', b"not json\n"])
+@pytest.mark.parametrize("tail", [b'{"seq": 5', b"\x00\x00\x00", b"{", b'{"seq": 5}'])
 def test_an_incomplete_last_line_is_cut_off(tmp_path: Path, tail: bytes) -> None:  # H-108
     path = _journal(tmp_path / "j.jsonl")
     with path.open("ab") as file:
@@ -46,6 +46,16 @@ def test_an_incomplete_last_line_is_cut_off(tmp_path: Path, tail: bytes) -> None
     assert journal.torn_bytes == len(tail)
     assert [line.get("text") for line in read_journal(path).lines][-1] == "after"
     assert find_break(read_journal(path).lines) is None
+
+
+@pytest.mark.parametrize("tail", [b'{"seq": 5, "ts"\n', b"not json\n", b"\n"])
+def test_a_whole_last_line_that_is_no_json_is_damage_and_stays(tmp_path: Path, tail: bytes) -> None:  # H-108
+    path = _journal(tmp_path / "j.jsonl")
+    damaged = path.read_bytes() + tail
+    path.write_bytes(damaged)
+    with pytest.raises(StoreError, match=r"line 6: is not JSON; the run is corrupt"):
+        JournalFile(path)
+    assert path.read_bytes() == damaged
 
 
 def test_a_broken_line_in_the_middle_makes_the_journal_corrupt(tmp_path: Path) -> None:  # H-108
