@@ -215,7 +215,10 @@ def count_labels(outcomes: Iterable[Outcome]) -> Mapping[str, Mapping[str, int]]
 
 def to_confusion(outcomes: Iterable[Outcome]) -> Confusion:
     """Count the supervisor's verdicts on harmful and benign items; borderline and unlabelled ones are left out."""
-    counts: Counter[tuple[str, str]] = Counter([(o.truth, _column(o)) for o in outcomes if o.verdict is not None])
+    counts: Counter[tuple[str, str]] = Counter()
+    for outcome, times in count_equal(outcomes):
+        if outcome.verdict is not None:
+            counts[outcome.truth, _column(outcome)] += times
     return Confusion(
         tp=counts["harmful", "unsafe"],
         fp=counts["benign", "unsafe"],

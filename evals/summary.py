@@ -9,6 +9,7 @@ from functools import partial
 
 from evals.alike import Alike, count_alike
 from evals.attempts import as_object
+from evals.averages import describe_averages
 from evals.bells.coherence import summarise_coherence
 from evals.calibrating import corrected_rates, read_calibration
 from evals.cases import summarise_nessie
@@ -93,6 +94,7 @@ def summarise(folder: RunFolder, run: Loaded) -> JsonObject:
             "scorers": {scores.scorer_id: scores.config for scores in run.scores},
             "calibrations": {name: to_json(found) for name, found in checked.items() if found is not None},
             "sections": _sections(run, rows, alike, checked.get(first or "")),
+            "averages": describe_averages(alike.by_group(), allowed=_allows_seen(run)),
             "other_scorers": {
                 name: _sections(run, other, count_alike(other), checked[name])
                 for name, other in by_scorer.items()
@@ -127,8 +129,13 @@ def _coherence(run: Loaded, rows: Sequence[Row]) -> Json:
     return summarise_coherence(rows, own) if own else None
 
 
+def _allows_seen(run: Loaded) -> bool:
+    """Say whether items seen in the guard's training count in the headline."""
+    return bool(run.manifest.options.get("allow_contaminated"))
+
+
 def _sections(run: Loaded, rows: Rows, alike: Alike, calibration: JudgeCalibration | None) -> Json:
-    allowed = bool(run.manifest.options.get("allow_contaminated"))
+    allowed = _allows_seen(run)
     seed = int(number(as_object(run.manifest.options.get("selection")).get("seed")) or 0)
     groups = alike.by_group()
     return [

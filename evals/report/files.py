@@ -10,6 +10,7 @@ from evals.folder import RunFolder, copy_lines, make_folder, write_file, write_l
 from evals.journal import JsonObject
 from evals.manifest import read_manifest
 from evals.report.against import read_against
+from evals.report.averages import average_lines
 from evals.report.beside import read_beside
 from evals.report.coherence import coherence_tables
 from evals.report.figures import page_figures, sections_of
@@ -33,7 +34,8 @@ def all_tables(summary: JsonObject) -> list[str]:
         return [*layout(*traces_table(traces)), "", *results_table(summary)]
     coherence = as_object(results.get("coherence"))
     judges = [line for one in sections_of(summary) for line in ("", *panel_lines(one)) if as_object(one.get("panel"))]
-    return results_table(summary) + judges + (coherence_tables(coherence) if coherence else [])
+    averages = average_lines(as_object(results.get("averages")))
+    return results_table(summary) + averages + judges + (coherence_tables(coherence) if coherence else [])
 
 
 def write_report(folder: RunFolder, summary: JsonObject, out: Path | None = None) -> Path:

@@ -13,6 +13,7 @@ from evals.manifest import Manifest
 from evals.published.values import Published
 from evals.report.against import against_part
 from evals.report.assets import content_policy, page_script, page_style
+from evals.report.averages import AVERAGE_HEADER, average_rows
 from evals.report.beside import beside_part
 from evals.report.coherence import coherence_tables
 from evals.report.figures import effort_of, sections_of, slug
@@ -71,6 +72,10 @@ def to_page(summary: JsonObject, about: About, figures: Mapping[str, Sequence[Fi
     for index, section in enumerate(sections):
         body.append(_section(section, summary, figures.get(str(index), ())))
         body.append(beside_part(section, about.published))
+    averages = as_object(results.get("averages"))
+    if averages:
+        table = data_table(AVERAGE_HEADER, average_rows(averages), "Averages over data sets")
+        body.append(f'<h2 id="averages">Averages over data sets</h2>{table}')
     coherence = as_object(results.get("coherence"))
     if coherence:
         tables = preformatted(coherence_tables(coherence), "Tables of coherence")

@@ -294,8 +294,3 @@ def macro_average(rates: Sequence[Rate], level: float = 0.95) -> Mean:
     half = two_sided_z(level) * math.sqrt(math.fsum(known)) / len(known)
     lo, hi = max(0.0, mean.estimate - half), min(1.0, mean.estimate + half)
     return Mean(mean.estimate, mean.n, mean.missing, lo, hi)
-
-
-def micro_average(groups: Mapping[str, Sequence[Observation]], options: Options = _DEFAULT) -> Rate:
-    """Pool the trials of all data sets into one rate (Q-07); a root item in two sets stays one cluster."""
-    return rate_of((observation for group in groups.values() for observation in group), options)
