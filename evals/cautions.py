@@ -102,6 +102,7 @@ def warn_of_run(manifest: Manifest, rows: Alike) -> list[str]:
     for (dataset, target), group in rows.by_group().items():
         lines = [*_section_warnings(group), *warn_of_panel(describe_votes(list(group.where_judged())))]
         warnings += [f"{dataset}, {target}: {line}" for line in lines]
+    warnings += _warn_of_bells(rows)
     if any(row.planned.contamination == "unknown" for row, _ in rows.counts()):
         warnings.append("what the guard was trained on is unknown")
     failures = describe_failures(rows, proxied=manifest.identity.get("proxy") is not None)
@@ -115,6 +116,13 @@ def warn_of_run(manifest: Manifest, rows: Alike) -> list[str]:
     if manifest.labels.get("exhaustive") == "no":
         warnings.append(NOT_EXHAUSTIVE)
     return warnings
+
+
+def _warn_of_bells(rows: Alike) -> list[str]:
+    bells = rows.where(lambda trial: trial.dataset == "bells")
+    if not len(bells) or any(row.planned.adversariality == "jailbroken" for row, _ in bells.counts()):
+        return []
+    return ["bells: no jailbroken item was drawn, so there is no BELLS score and no bells.html; take more items"]
 
 
 def warn_of_failing(rows: Alike) -> list[str]:

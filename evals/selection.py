@@ -17,7 +17,7 @@ class Selection:
 
     Args:
         limit: the first so many of each set; 0 means none (H-102), None means all.
-        sample: a balanced sample of so many of each set.
+        sample: so many of each set, balanced by category.
         seed: of the sample and of every other random choice.
         item_ids: patterns of ids.
         categories: patterns of category names.

@@ -242,9 +242,26 @@ def _replay(served: Served) -> int:
     arguments += ["--price", "0:0", *_running("sample")]
     code = _evals("the built-in sample set (78 made-up items), replayed through this proxy", arguments).returncode
     _say_report(arguments)
+    summary = FOLDER.parent / arguments[arguments.index("--run-name") + 1] / "summary.json"
+    if summary.is_file():
+        for line in describe_own_rule(json.loads(summary.read_text("utf-8"))):
+            _say(line)
     _say("A blocked prompt was not sent to the model alone (--ledger off), so what that prevented is not known;")
     _say("`unsafe alone` covers the prompts that passed. `--ledger paired` also sends every prompt past the proxy.")
     return code
+
+
+def describe_own_rule(summary: Mapping[str, Any]) -> list[str]:
+    """Return in words how many false positives of the replayed set are of the rule this demo made up."""
+    (section,) = summary["results"]["sections"]
+    whole = section["rates"]["false_positive_rate"]["k"]
+    own = section["supervisors"].get("house@output", {}).get("false_positive_rate", {}).get("k", 0)
+    if not own:
+        return []
+    return [
+        f"{own} of {whole} false positives (FPR) by `house`, the rule of this demo: it blocks every reply with",
+        f'"{CANARY}" in it, and a benign item of the set asks for a text about one.',
+    ]
 
 
 def _replay_instructions() -> int:

@@ -31,11 +31,25 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data-dir", type=Path, help="folder of data sets (default: $GUARDRAIL_DATA or data)")
 
 
+def run_name(text: str) -> str:
+    """Return the name of a run: one folder, in that of the runs.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none, or a path.
+    """
+    if text in ("", ".", "..") or "/" in text or "\\" in text:
+        msg = f"{text!r} is no name of one folder, such as mine; --runs-dir says where it is made"
+        raise argparse.ArgumentTypeError(msg)
+    return text
+
+
 def add_selection(parser: argparse.ArgumentParser) -> None:
     """Declare which items take part."""
     group = parser.add_argument_group("items")
     group.add_argument("--limit", type=int, metavar="N", help="the first N items of each set; 0 means none")
-    group.add_argument("--sample", type=int, metavar="N", help="a balanced sample of N items of each set")
+    group.add_argument(
+        "--sample", type=int, metavar="N", help="N items of each set, balanced by category, not by truth"
+    )
     group.add_argument("--seed", type=int, default=0, help="seed of the sample (default 0)")
     group.add_argument("--item-id", action="append", default=[], metavar="GLOB", help="pattern of ids; repeatable")
     group.add_argument("--category", action="append", default=[], metavar="GLOB", help="pattern of categories")
@@ -66,7 +80,9 @@ def add_running(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--hash-only", action="store_true", help="write no text anywhere, only hashes")
     group.add_argument("--dry-run", action="store_true", help="validate and plan, make no call")
     group.add_argument("--yes", action="store_true", help="ask nothing")
-    group.add_argument("--run-name", metavar="NAME", help="folder of the run; an existing run is continued")
+    group.add_argument(
+        "--run-name", type=run_name, metavar="NAME", help="folder of the run; an existing run is continued"
+    )
     group.add_argument("--force-new", action="store_true", help="start anew beside an existing run of that name")
     group.add_argument("--shard", metavar="I/N", help="only this part of the plan; `evals merge` unites them")
     group.add_argument("--tag", action="append", default=[], metavar="K=V", help="kept in the manifest; repeatable")

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from evals.commands.arguments import add_common, find_run, runs_dir
+from evals.commands.arguments import add_common, find_run, run_name, runs_dir
 from evals.commands.output import Output, Subparsers
 from evals.exits import Exit
 from evals.folder import RunFolder, make_run_id, to_lines, write_file
@@ -58,7 +58,7 @@ def add_parsers(commands: Subparsers) -> None:
     reader.add_argument("--truth", choices=("harmful", "benign", "unknown"), default="unknown", help="of every item")
     reader.add_argument("--truth-field", metavar="NAME", help="metadata field or variable that holds harmful or benign")
     reader.add_argument("--hash-only", action="store_true", help="write no text anywhere, only hashes")
-    reader.add_argument("--run-name", metavar="NAME", help="folder of the run")
+    reader.add_argument("--run-name", type=run_name, metavar="NAME", help="folder of the run")
     reader.add_argument("--tag", action="append", default=[], metavar="K=V", help="kept in the manifest; repeatable")
     reader.add_argument("--force", action="store_true", help="go on when totals of the log do not fit its rows")
     reader.set_defaults(run=run_import)

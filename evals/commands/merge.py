@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from evals.commands.arguments import add_common, find_run, runs_dir
+from evals.commands.arguments import add_common, find_run, run_name, runs_dir
 from evals.commands.output import Output, Subparsers
 from evals.exits import Exit
 from evals.folder import RunFolder
@@ -27,7 +27,7 @@ def add_parsers(commands: Subparsers) -> None:
     )
     add_common(parser)
     parser.add_argument("shards", nargs="+", metavar="SHARD", help="names or folders of the shards, in any order")
-    parser.add_argument("--run-name", required=True, metavar="NAME", help="folder of the whole run")
+    parser.add_argument("--run-name", type=run_name, required=True, metavar="NAME", help="folder of the whole run")
     parser.set_defaults(run=run)
 
 

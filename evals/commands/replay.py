@@ -63,7 +63,7 @@ def add_parsers(commands: Subparsers) -> None:
         "replay",
         help="run items through the proxy",
         description="Run the items of data sets through the proxy and a model, and keep everything.",
-        epilog="example: evals replay smoke --target fake",
+        epilog="example: evals replay sample --target fake",
     )
     add_common(replay)
     replay.add_argument("sets", nargs="+", metavar="SET", help="data sets, by id or alias")

@@ -57,7 +57,9 @@ def decide_rules(rules: Rules, run: Side, base: Side | None) -> list[Ruling]:
         ConfigError: a rule looks at nothing, or a relative rule has no base.
     """
     if rules.relative and base is None:
-        msg = f"{len(rules.relative)} relative rules need a run to compare with: give --against"
+        count = len(rules.relative)
+        need = "1 relative rule needs" if count == 1 else f"{count} relative rules need"
+        msg = f"{need} a run to compare with: give --against"
         raise ConfigError(msg)
     found = [decide_absolute(rule, run) for rule in rules.absolute]
     if base is not None:

@@ -151,6 +151,10 @@ def _by_name(found: Iterable[Measured]) -> tuple[Measured, ...]:
     return tuple(joined)
 
 
+def _mean_of(sets: Sequence[str]) -> str:
+    return f"mean of {len(sets)} set{'' if len(sets) == 1 else 's'}"
+
+
 def _join(name: str, stages: Sequence[Measured]) -> Measured:
     costs = [one.cost_usd for one in stages if one.cost_usd is not None]
     return Measured(
@@ -186,8 +190,8 @@ def to_markdown(frontier: Frontier) -> list[str]:
     With larger runs their means stand beside those on the same prompts, and the tables by data set show theirs.
     """
     more = bool(frontier.larger)
-    heads = ["supervisor", f"detection, mean of {len(frontier.harmful)} sets"]
-    heads += [f"false positives, mean of {len(frontier.benign)} sets"]
+    heads = ["supervisor", f"detection, {_mean_of(frontier.harmful)}"]
+    heads += [f"false positives, {_mean_of(frontier.benign)}"]
     heads += ["detection, all prompts", "false positives, all prompts"] if more else []
     heads += ["unknown", "ms, median and p95", "USD of 1,000"]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]

@@ -146,15 +146,20 @@ def _print(found: Iterator[Difference], summary: Summary) -> int:
     for head in summary.heads if not total else ():
         print(f"head={head.boot}:{head.seq}:{head.hash}")  # noqa: T201 - the command's own output
     compared = "; the metrics equal the journal" if summary.compared and not total else ""
-    verdict = f"{total} differences" if total else "everything holds"
-    counts = f"{summary.records} records of {summary.boots} starts, {summary.rechecked} decided again"
+    verdict = _counted(total, "difference") if total else "everything holds"
+    counts = f"{_counted(summary.records, 'record')} of {_counted(summary.boots, 'start')}"
+    counts += f", {summary.rechecked} decided again"
     counts += f", {summary.removed_records} removed by retention"
     if summary.interrupted:
-        counts += f", {summary.interrupted} streams interrupted by a crash"
+        counts += f", {_counted(summary.interrupted, 'stream')} interrupted by a crash"
     if summary.unrecorded:
-        counts += f", {len(summary.unrecorded)} streams without a record"
+        counts += f", {_counted(len(summary.unrecorded), 'stream')} without a record"
     print(f"{verdict}: {counts}{compared}")  # noqa: T201 - the command's own output
     return DIFFERS if total else HOLDS
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _print_json(found: Iterator[Difference], summary: Summary) -> int:

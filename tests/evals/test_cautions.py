@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from evals.cautions import NOT_EXHAUSTIVE
+from evals.alike import count_alike
+from evals.cautions import NOT_EXHAUSTIVE, warn_of_run
 from evals.client import Guard, make_guard
 from evals.manifest import read_manifest
 from evals.report.html import About, to_page
 from evals.report.table import results_table
+from evals.rows import join
+from evals.selection import Selection
 from evals.session import Hooks
+from evals.summary import load_run
 from proxy.config import Config
 from supervisors.testing import Always, Fails, Finds
 from supervisors.types import safe
@@ -70,3 +75,16 @@ def test_safety_gained_is_not_known_where_blocked_items_were_not_asked_alone(tmp
     assert "--ledger off" in run.section["ledger"]["no_marginal_safety"]
     row = next(line for line in results_table(run.summary) if "safety gained" in line)
     assert "n/a: no answer of the model alone" in row
+
+
+@pytest.mark.parametrize(
+    ("dataset", "manner", "said"), [("bells", None, 1), ("bells", "jailbroken", 0), ("x", None, 0)]
+)
+def test_a_sample_of_bells_without_a_jailbroken_item_says_what_is_missing(
+    dataset: str, manner: str | None, said: int, tmp_path: Path
+) -> None:  # B-08
+    run = make_run(tmp_path / "run", make_options(tmp_path, selection=Selection(limit=2)))
+    loaded = load_run(run.folder)
+    plan = [replace(trial, dataset=dataset, adversariality=manner) for trial in loaded.plan]
+    warnings = warn_of_run(loaded.manifest, count_alike(join(plan, loaded.counted, None)))
+    assert sum(["no bells.html" in line for line in warnings]) == said

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from proxy.demo import PORT, Served, describe_blocks, flag_rates, serve_again
+from proxy.demo import PORT, Served, describe_blocks, describe_own_rule, flag_rates, serve_again
 from proxy.demo_upstream import FAKE_MODEL, start_fake
 from proxy.metrics import Exposition
 
@@ -88,6 +88,7 @@ def test_the_demo_shows_each_kind_of_exchange_and_proves_its_journal(tmp_path: P
     reports = [line.removeprefix("report: ") for line in done.stdout.splitlines() if line.startswith("report: ")]
     assert len(reports) == 2
     assert all((tmp_path / report).is_file() for report in reports)
+    assert "1 of 2 false positives (FPR) by `house`" in done.stdout
     assert "--ledger unsafe" not in done.stdout
     assert "safety gained" not in done.stdout or "n/a: no answer of the model alone" in done.stdout
     (blocked,) = re.findall(r"the guard blocked (\d+) of 89 rows; 52 of them ask for help", done.stdout)
@@ -105,3 +106,17 @@ def test_the_demo_names_the_rows_that_a_guard_should_have_let_pass() -> None:
         "  skill/x/y",
     ]
     assert found([])[0].endswith("of these it blocked 0")
+
+
+@pytest.mark.parametrize(
+    ("supervisors", "shown"),
+    [
+        ({"house@output": {"false_positive_rate": {"k": 1}}}, "1 of 2 false positives (FPR) by `house`"),
+        ({"embedded@input": {}}, ""),
+    ],
+)
+def test_the_demo_says_which_false_positives_are_its_own_rule(supervisors: dict[str, object], shown: str) -> None:
+    section = {"rates": {"false_positive_rate": {"k": 2}}, "supervisors": supervisors}
+    said = describe_own_rule({"results": {"sections": [section]}})
+    assert shown in " ".join(said)
+    assert bool(said) is bool(shown)

@@ -506,7 +506,7 @@ async def test_the_command_says_what_it_proved(tmp_path: Path, capsys: pytest.Ca
     await write(path, [record(number) for number in range(4)], metrics)
     with serving(metrics.render()) as url:
         assert command("--journal", str(path), "--metrics", url) == HOLDS
-        counts = "4 records of 1 starts, 4 decided again, 0 removed by retention"
+        counts = "4 records of 1 start, 4 decided again, 0 removed by retention"
         head, shown = capsys.readouterr().out.splitlines()
         assert shown == f"everything holds: {counts}; the metrics equal the journal"
         assert re.fullmatch("head=[0-9a-f]{24}:4:[0-9a-f]{64}", head)
@@ -517,7 +517,7 @@ async def test_the_command_says_what_it_proved(tmp_path: Path, capsys: pytest.Ca
     assert command("--journal", str(path)) == DIFFERS
     line, total = capsys.readouterr().out.splitlines()
     assert "seq=2 id=rec-000000001 field=model: the column says 'violet\\x1b', the record 'small'" in line
-    assert total.startswith("1 differences")
+    assert total.startswith("1 difference:")
     assert command("--journal", str(path), "--json") == DIFFERS
     (difference,) = orjson.loads(capsys.readouterr().out)["differences"]
     assert (difference["seq"], difference["field"]) == (2, "model")
@@ -555,6 +555,6 @@ async def test_since_and_until_limit_what_is_decided_again(tmp_path: Path, capsy
     # STARTED is 2027-01-15T08:00:00Z
     words = ("--since", "2027-01-15T09:00:02+01:00", "--until", "2027-01-15T08:00:06")
     assert command("--journal", str(path), *words) == HOLDS
-    assert "10 records of 1 starts, 4 decided again" in capsys.readouterr().out
+    assert "10 records of 1 start, 4 decided again" in capsys.readouterr().out
     with pytest.raises(argparse.ArgumentTypeError, match="'soon' is not a time such as"):
         read_time("soon")

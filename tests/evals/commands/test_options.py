@@ -202,3 +202,18 @@ def test_every_line_about_a_policy_names_the_file(tmp_path: Path, capsys: Captur
     said = capsys.readouterr().err.splitlines()
     assert said
     assert [line for line in said if str(path) not in line] == []
+
+
+@pytest.mark.parametrize("name", ["a/b", "../a", "/a", "a\\b", "..", ""])
+@pytest.mark.parametrize("verb", [SMOKE, ("merge", "x"), ("import", "jsonl", "x")])
+def test_the_name_of_a_run_is_no_path(tmp_path: Path, capsys: Capture, verb: tuple[str, ...], name: str) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run(tmp_path, *verb, "--run-name", name)
+    assert f"{name!r} is no name of one folder, such as mine" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_sample_says_what_it_is_balanced_by(capsys: Capture) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["replay", "--help"])
+    assert "balanced by category, not by truth" in " ".join(capsys.readouterr().out.split())
