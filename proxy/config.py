@@ -40,7 +40,7 @@ from proxy.wire.moderations import DEFAULT_ALIAS
 from proxy.wire.segments import as_object
 from supervisors.errors import ConfigError, MissingError
 from supervisors.nesting import walk
-from supervisors.plugins import SupervisorEntry, flatten_errors
+from supervisors.plugins import REQUIRED, SupervisorEntry, flatten_errors
 from supervisors.secret import Secret
 
 _STRICT = ConfigDict(frozen=True, extra="forbid")
@@ -298,6 +298,7 @@ def _examine(tree: dict[str, Any], environ: Mapping[str, str] | None, folder: Pa
     else:
         if not expanded.problems:
             return Examined(config, (), missing)
+    found = [one for one in found if not _is_misspelt(*one, found)]
     problems = [*expanded.problems, *(f"{where}: {message}" if where else message for where, message in found)]
     lines = [line for problem in problems for line in problem.splitlines()]
     lines += [line for line in _unknown_in(tree) if line not in lines]  # pydantic stops before them
@@ -319,6 +320,13 @@ def _with_hint(path: str, message: str, tree: Mapping[str, Any]) -> str:
     if not message.startswith("unknown setting"):
         return message
     return message.replace("unknown setting", f"unknown setting{suggest(path, tree, Config.model_json_schema())}", 1)
+
+
+def _is_misspelt(path: str, message: str, found: Sequence[tuple[str, str]]) -> bool:
+    """Say whether a setting is missing only because it is there under a name that another line asks about."""
+    parent, _, name = path.rpartition(".")
+    asked = f"did you mean {name!r}"
+    return message == REQUIRED and any(asked in said and at.rpartition(".")[0] == parent for at, said in found)
 
 
 def _unknown_in(tree: dict[str, Any]) -> list[str]:

@@ -17,7 +17,7 @@ import yaml
 from proxy.config import Config, load_config, parse_config, read_variable
 from proxy.hub import CONTENT_HOSTS, HUB, Hub
 from proxy.origins import Links, Package
-from proxy.pulling import Origin, Wish, find_source, pull, remove, verify
+from proxy.pulling import Origin, Wish, find_source, pull, remove, unknown_card, verify
 from proxy.trying import PROBES, Question, describe, try_supervisor
 from supervisors.card import list_cards, load_card
 from supervisors.embedded.report import describe_guard
@@ -163,8 +163,7 @@ def run_card(args: argparse.Namespace) -> int:
     elif args.name in list_in_process():
         fields = load_in_process(args.name).model_dump(mode="json", exclude_defaults=True)
     else:
-        msg = f"unknown card {args.name!r}; `guardrail-proxy guard list` names them"
-        raise ConfigError(msg)
+        raise unknown_card(args.name)
     _say(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True).rstrip())
     return EXIT_OK
 

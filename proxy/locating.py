@@ -13,14 +13,16 @@ _SHORT: Final = ("input", "output")
 
 
 def name_file(file: object, lines: Iterable[str]) -> str:
-    """Return lines about a config file, each as ``file:line:column: path: what is wrong``.
+    """Return lines about a config file, in its order, each as ``file:line:column: path: what is wrong``.
 
     A line that holds the name already stays as it is; without a name all do. The place is left out where it is not
     known: the file cannot be read or parsed any more, or holds nothing of the path.
     """
     name = str(file or "")
     root = _compose(name) if name else None
-    return "\n".join([line if name in line else f"{name}{_place(root, line)}: {line}" for line in lines])
+    marks = [(_mark(root, line), line) for line in lines]
+    marks.sort(key=lambda found: (found[0].line, found[0].column) if found[0] is not None else (-1, -1))
+    return "\n".join([line if name in line else f"{name}{_place(mark)}: {line}" for mark, line in marks])
 
 
 def _compose(name: str) -> yaml.Node | None:
@@ -31,11 +33,12 @@ def _compose(name: str) -> yaml.Node | None:
     return root if isinstance(root, yaml.Node) else None
 
 
-def _place(root: yaml.Node | None, line: str) -> str:
+def _mark(root: yaml.Node | None, line: str) -> yaml.Mark | None:
     path, colon, _ = line.partition(": ")
-    if root is None or not colon or " " in path:
-        return ""
-    mark = locate(root, path)
+    return None if root is None or not colon or " " in path else locate(root, path)
+
+
+def _place(mark: yaml.Mark | None) -> str:
     return f":{mark.line + 1}:{mark.column + 1}" if mark is not None else ""
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
-from typing import Final, Protocol
+from typing import Final, Protocol, TextIO
 
 from proxy.hub import RemoteFile, Snapshot
-from supervisors.card import list_cards, load_card
+from supervisors.card import UnknownCard, list_cards, load_card
 from supervisors.encoder import list_encoders, load_encoder
 from supervisors.errors import ConfigError
 from supervisors.in_process.cards import list_in_process, load_in_process
@@ -104,8 +105,12 @@ def find_source(name: str, *, safetensors: bool = False) -> Source:
     if name in list_in_process():
         own = load_in_process(name)
         return Source(name, own.hub_id, own.revision, own.remote_code, safetensors=True)
-    msg = f"unknown card {name!r}; `guardrail-proxy guard list` names them"
-    raise ConfigError(msg)
+    raise unknown_card(name)
+
+
+def unknown_card(name: str) -> ConfigError:
+    """Return the error for a name that no card of any kind has."""
+    return ConfigError(str(UnknownCard(name, [*list_cards(), *list_encoders(), *list_in_process()])))
 
 
 def choose_files(source: Source, snapshot: Snapshot, *, remote_code: bool) -> tuple[RemoteFile, ...]:
@@ -229,9 +234,23 @@ def _write(file: Path, lock: Lock) -> None:
 def _alone(lock: Path) -> Generator[None]:
     """Let one command at a time change a lock file and its folders; the second waits."""
     lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.with_name(f".{lock.name}.busy").open("w") as stream:
+    busy = lock.with_name(f".{lock.name}.busy")
+    with _hold(busy):
+        try:
+            yield
+        finally:
+            busy.unlink(missing_ok=True)
+
+
+def _hold(busy: Path) -> TextIO:
+    """Return the file, open and locked; one that its last holder took away in the meantime holds nobody off."""
+    while True:
+        stream = busy.open("w")
         fcntl.flock(stream, fcntl.LOCK_EX)
-        yield
+        with suppress(FileNotFoundError):
+            if busy.stat().st_ino == os.fstat(stream.fileno()).st_ino:
+                return stream
+        stream.close()
 
 
 def verify(lock: Path, names: Sequence[str]) -> Iterator[str]:

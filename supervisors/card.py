@@ -244,9 +244,8 @@ class UnknownCard(ValueError):
     def __init__(self, name: str, known: Sequence[str]) -> None:
         names = sorted({*known, "embedded"})  # the guard that needs no server is a card to the reader of a config
         near = " or ".join([repr(one) for one in candidates(name, names)])
-        super().__init__(
-            f"unknown card {name!r}; {f'did you mean {near}? ' if near else ''}known are {', '.join(names)}"
-        )
+        meant = f"did you mean {near}? " if near else ""
+        super().__init__(f"unknown card {name!r}; {meant}`guardrail-proxy guard list` names them all")
         self.name = name
         self.known = tuple(known)
 

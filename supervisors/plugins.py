@@ -108,9 +108,10 @@ def flatten_errors(error: ValidationError) -> list[tuple[str, str]]:
     return found
 
 
+REQUIRED: Final = "this setting is required"
 _PLAIN: Final = {
     "extra_forbidden": "unknown setting; `guardrail-proxy schema` lists the known ones",
-    "missing": "this setting is required",
+    "missing": REQUIRED,
     "tuple_type": "must be a list, as in [name]",
     "frozen_set_type": "must be a list, as in [name]",
     "dict_type": "must be a mapping",

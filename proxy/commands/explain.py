@@ -38,7 +38,13 @@ def add_parser(commands: Subparsers) -> None:
         help="show what would happen to a request, without doing it",
         description="show what would happen to a request, without doing it",
     )
-    parser.add_argument("--request", type=Path, required=True, metavar="BODY", help="file with the request's JSON body")
+    parser.add_argument(
+        "--request",
+        type=Path,
+        required=True,
+        metavar="BODY",
+        help="file with the request's JSON body; - reads standard input",
+    )
     parser.add_argument("--route", choices=list(_ROUTES), default=CHAT.route, help="where it would be sent")
     parser.add_argument(
         "--key", metavar="NAME", help="take the part of the caller with this key, by its configured name"
@@ -51,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     """Say what would happen; returns 0, or 2 with one line when the config or the request is wrong."""
     try:
         config = load_config(args.config, MadeUp())
-        shown = explain(config, args.request.read_bytes(), args.key, _ROUTES[args.route])
+        shown = explain(config, _read(args.request), args.key, _ROUTES[args.route])
     except OSError as error:
         sys.stderr.write(f"error: cannot read {args.request}: {error.strerror or error}\n")
         return 2
@@ -64,6 +70,10 @@ def run(args: argparse.Namespace) -> int:
     text = json.dumps(shown, indent=2, ensure_ascii=False) if args.json else "\n".join(describe(shown))
     sys.stdout.write(f"{text}\n")
     return 0
+
+
+def _read(request: Path) -> bytes:
+    return sys.stdin.buffer.read() if request == Path("-") else request.read_bytes()
 
 
 def explain(config: Config, raw: bytes, key: str | None = None, adapter: Adapter = CHAT) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import socket
 import sys
 
 from proxy.arguments import Subparsers, read_port
@@ -27,7 +28,11 @@ def add_parser(commands: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until interrupted; returns 0, or 3 when the packages are missing."""
+    """Serve until interrupted; returns 0, 3 when the packages are missing, or 4 when the port is taken."""
+    taken = _try_port(args.port)
+    if taken is not None:
+        sys.stderr.write(f"error: cannot listen on 127.0.0.1:{args.port}: {taken}; --port 0 picks a free port\n")
+        return 4
     try:
         asyncio.run(_serve(settings_of(args)))
     except ConfigError as error:
@@ -36,6 +41,17 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         return 0
     return 0
+
+
+def _try_port(port: int) -> str | None:
+    """Return why nobody can listen on a port, None if somebody can: the child process does not say."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            return error.strerror or str(error)
+    return None
 
 
 def settings_of(args: argparse.Namespace) -> LocalSettings:

@@ -76,7 +76,6 @@ def run(args: argparse.Namespace) -> int:
         sys.stderr.write(f"error: cannot listen on {config.server.host}:{config.server.port}: {error.strerror}\n")
         return 4
     host, port = listener.getsockname()[:2]
-    log.info("listening", extra={"host": host, "port": port})
     if args.workers > 1:
         return serve_crew(args, listener, partial(greet, host, port))
     return serve(create_app(config, source), listener, args.config)
@@ -155,7 +154,8 @@ def fail(error: Exception, file: Path) -> int:
 
 
 def greet(host: str, port: int) -> None:
-    """Say on a terminal where to find the proxy; everybody else reads the log."""
+    """Say where the proxy answers, now that it does: in the log, and in words on a terminal."""
+    log.info("listening", extra={"host": host, "port": port})
     if not sys.stdout.isatty():
         return
     named = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - what everybody may reach, this machine too

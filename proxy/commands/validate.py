@@ -33,8 +33,9 @@ def run(args: argparse.Namespace) -> int:
     if examined.config is not None:
         absent = [f"{one.path}: {one.message}" for one in find_missing(examined.config)]
         wrong += [("warning", f"{line} (the start would end with code 3)") for line in absent]
-    for severity, line in wrong:
-        sys.stderr.write(f"{severity}: {name_file(args.config, [line])}\n")
+    for severity in ("error", "warning"):
+        for line in name_file(args.config, [line for of, line in wrong if of == severity]).splitlines():
+            sys.stderr.write(f"{severity}: {line}\n")
     if examined.config is None or any(severity == "error" for severity, _ in wrong):
         return 2
     sys.stdout.write(f"valid, version {config_version(examined.config)[:12]}\n")

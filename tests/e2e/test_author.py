@@ -64,6 +64,11 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_the_guide_says_what_its_test_needs() -> None:
+    assert "a folder outside the checkout" in GUIDE
+    assert "`pip install pytest`" in GUIDE
+
+
 @pytest.mark.slow
 def test_the_commands_of_the_guide_do_what_it_says(followed: Path) -> None:
     ended = [run(followed, command, followed / "site") for command in commands()[1:]]

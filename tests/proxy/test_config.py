@@ -99,7 +99,7 @@ def test_a_file_that_is_no_config_is_refused_with_its_place(text: str, said: str
         ),
         (
             {"supervisors": {"s": {"use": "jugde"}}},
-            "supervisors.s: unknown supervisor kind 'jugde'; installed are: azure_shields",
+            "supervisors.s: unknown supervisor kind 'jugde'; did you mean 'judge'? installed are: azure_shields",
         ),
         ({"supervisors": {"s": 3}}, "supervisors.s: a supervisor is a mapping with the word 'use', not int"),
         ({"supervisors": [1]}, "supervisors: must be a mapping"),

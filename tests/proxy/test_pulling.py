@@ -33,9 +33,7 @@ def fetch(hub: FakeHub, root: Path, source: Source = SOURCE, **wish: object) -> 
 
 
 def left(root: Path) -> list[str]:
-    return sorted(
-        str(file.relative_to(root)) for file in root.rglob("*") if file.is_file() and ".busy" not in file.name
-    )
+    return sorted(str(file.relative_to(root)) for file in root.rglob("*") if file.is_file())
 
 
 def test_a_guard_is_fetched_checked_and_locked(hub: FakeHub, tmp_path: Path) -> None:
@@ -187,8 +185,10 @@ def test_a_card_says_where_its_weights_are() -> None:
     assert find_source("qwen3guard-gen-0.6b").repo == "Qwen/Qwen3Guard-Gen-0.6B"
     with pytest.raises(ConfigError, match="no weights"):
         find_source("binary-judge")
-    with pytest.raises(ConfigError, match="unknown card"):
+    with pytest.raises(ConfigError, match="unknown card 'violet'; `guardrail-proxy guard list` names them all"):
         find_source("violet")
+    with pytest.raises(ConfigError, match="did you mean 'protectai-injection-v2'"):
+        find_source("protectai-injection-v2x")
 
 
 @pytest.mark.parametrize(

@@ -101,11 +101,12 @@ def test_a_wrong_card_says_what_would_be_right(change: dict[str, object], messag
     assert message in str(caught.value)
 
 
-def test_an_unknown_card_names_the_known_ones() -> None:
-    with pytest.raises(
-        ValueError, match=r"unknown card 'lama-guard'; did you mean 'llama-guard-\d'\? known are .*embedded, "
-    ):
+def test_an_unknown_card_is_told_the_nearest_and_where_all_are() -> None:
+    said = r"unknown card 'lama-guard'; did you mean 'llama-guard-\d'\? `guardrail-proxy guard list` names them all$"
+    with pytest.raises(ValueError, match=said):
         load_card("lama-guard")
+    with pytest.raises(ValueError, match="did you mean 'embedded'"):
+        load_card("embeded")
     with pytest.raises(ValueError, match="base is the name of a card"):
         resolve_card({"base": 3})
 

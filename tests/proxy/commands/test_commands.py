@@ -151,20 +151,51 @@ async def test_no_group_of_errors_hides_another(tmp_path: Path) -> None:  # §2.
     assert (ended.code, started.code) == (2, 2)
     assert started.err == ended.err
     assert [line.removeprefix(f"error: {file}:").split(": ")[:2] for line in ended.err.splitlines()] == [
-        ["9:48", "supervisors.itself.members.a"],
-        ["8:26", "supervisors.misspelt.keywrds"],
-        ["14:40", "policies.all.output.stream.mode"],
-        ["13:13", "policies.all.input.forced"],
-        ["3:50", "upstreams.main.api_key"],
-        ["13:36", "policies.all.input.on_unsafe"],
-        ["12:14", "policies.all.attach.models"],
         ["3:10", "upstreams.main.base_url"],
+        ["3:50", "upstreams.main.api_key"],
+        ["8:26", "supervisors.misspelt.keywrds"],
+        ["9:48", "supervisors.itself.members.a"],
+        ["12:14", "policies.all.attach.models"],
+        ["13:13", "policies.all.input.forced"],
+        ["13:36", "policies.all.input.on_unsafe"],
+        ["14:40", "policies.all.output.stream.mode"],
     ]
 
 
 def request(folder: Path, **fields: Any) -> Path:
     body = {"model": "gpt", "messages": [{"role": "user", "content": "violet umbrella"}], **fields}
     return write(folder, body, "request.json")
+
+
+def test_explain_reads_a_request_from_standard_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, body = write(tmp_path, GOOD), request(tmp_path)
+    with body.open() as given:
+        monkeypatch.setattr(sys, "stdin", given)
+        assert main(["explain", str(path), "--request", "-"]) == 0
+    assert "for the model gpt goes to the upstream main" in capsys.readouterr().out
+
+
+def test_a_misspelt_section_is_one_line_and_lines_follow_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, "upstream:\n  main: {base_url: http://127.0.0.1:1/v1}\n", "a.yaml")
+    assert main(["validate", str(path)]) == 2
+    said = "upstream: unknown setting; did you mean 'upstreams'?"
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {path}:1:1: {said}")
+    path = write(tmp_path, "nope: 1\nupstreams: {main: {bas_url: http://127.0.0.1:1/v1}}\nlimits: {b: 1}\n", "b.yaml")
+    assert main(["validate", str(path)]) == 2
+    places = [line.split(":")[2:4] for line in capsys.readouterr().err.splitlines()]
+    assert places == [["1", "1"], ["2", "20"], ["3", "10"]]
+
+
+async def test_a_start_that_fails_never_says_that_it_listens(tmp_path: Path) -> None:
+    path = write(tmp_path, {**GOOD, "journal": {"path": str(tmp_path / "gone" / "j.db")}})
+    ended = await run_command("serve", "--config", path, "--port", "0", environ=ENVIRON)
+    assert (ended.code, "listening" in ended.err) == (3, False)
+    assert f"the folder {tmp_path / 'gone'} does not exist" in ended.err.splitlines()[-1]
 
 
 async def test_explain_says_who_would_judge_what_and_shows_no_text(tmp_path: Path) -> None:

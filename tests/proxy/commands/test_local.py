@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import socket
 
 import pytest
 
@@ -24,3 +25,11 @@ def test_what_is_no_number_is_said(words: tuple[str, str], capsys: pytest.Captur
         main(["local", "serve", *words])
     assert ended.value.code == 2
     assert f"argument {words[0]}: '{words[1]}' is no " in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        port = holder.getsockname()[1]
+        assert main(["local", "serve", "--port", str(port)]) == 4
+    said = f"error: cannot listen on 127.0.0.1:{port}: Address already in use; --port 0 picks a free port\n"
+    assert capsys.readouterr().err == said
