@@ -13,7 +13,7 @@ from evals.statistics.bootstrap import Bootstrap
 from evals.statistics.rates import Rate
 from supervisors.types import Label
 
-_SEED = 0
+SEED = 0
 """The interval of the same verdicts is the same number wherever it is shown."""
 DRAWS = 2000
 
@@ -113,7 +113,7 @@ def build_table(
         unknown=sum([verdict.label is Label.UNKNOWN for verdict in listed]),
         emerging=None if released is None else flag_rate(newer),
         effort=_effort(listed),
-        resampled=None if scored.score is None else resample_verdicts(listed, scored.sizes, seed=_SEED, draws=DRAWS),
+        resampled=None if scored.score is None else resample_verdicts(listed, scored.sizes, seed=SEED, draws=DRAWS),
     )
 
 

@@ -6,18 +6,22 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from evals.attempts import as_object
 from evals.bells.open_results import read_open_results
+from evals.bells.resampling import resample_cells
 from evals.bells.score import load_cells, score
-from evals.bells.table import Filter, build_tables, to_text
+from evals.bells.table import DRAWS, SEED, Filter, build_tables, to_text
 from evals.bells.verdicts import ItemVerdict, export_rows, read_verdicts
 from evals.commands.arguments import add_common, find_run
 from evals.commands.output import Output, Subparsers
 from evals.exits import Exit
-from evals.report.table import layout
+from evals.report.table import layout, span_of
 from evals.rows import join, to_item_verdicts
 from evals.statistics.jsonable import Json, to_json
 from evals.summary import load_run
 from supervisors.errors import ConfigError
+
+_SCORE_HEADER = ("supervisor", "BELLS", "interval", "resampled", "DR adversarial", "DR direct", "FPR direct")
 
 
 def add_parsers(commands: Subparsers) -> None:
@@ -50,7 +54,12 @@ def run(args: argparse.Namespace, out: Output) -> int:
         if args.action != "score":
             msg = f"evals bells {args.action}: {path.name} holds counts; a table needs verdicts (.jsonl) or a run"
             raise ConfigError(msg)
-        scores = {name: score(cells) for name, cells in load_cells(path).items()}
+        found = {name: (cells, score(cells)) for name, cells in load_cells(path).items()}
+        scores = {name: one for name, (_, one) in found.items()}
+        resampled = {
+            name: None if one.score is None else resample_cells(cells, one.sizes, seed=SEED, draws=DRAWS)
+            for name, (cells, one) in found.items()
+        }
     else:
         verdicts = _verdicts(args, out, path)
         if args.action == "export":
@@ -63,12 +72,17 @@ def run(args: argparse.Namespace, out: Output) -> int:
             out.result(to_json(tables), to_text(tables).splitlines())
             return Exit.DONE
         scores = {table.supervisor: table.score for table in tables}
+        resampled = {table.supervisor: table.resampled for table in tables}
+    spans = {name: to_json(one) for name, one in resampled.items()}
     rows_ = [
-        (name, _text(one.score), _text(one.dr_adv.estimate), str(one.dr_direct), str(one.fpr))
+        (
+            *(name, _text(one.score), span_of(to_json(one)), span_of(spans[name]), _text(one.dr_adv.estimate)),
+            *(str(one.dr_direct), str(one.fpr)),
+        )
         for name, one in scores.items()
     ]
-    value: Json = {name: to_json(one) for name, one in scores.items()}
-    out.result(value, layout(("supervisor", "BELLS", "DR adversarial", "DR direct", "FPR direct"), rows_))
+    value: Json = {name: {**as_object(to_json(one)), "resampled": spans[name]} for name, one in scores.items()}
+    out.result(value, layout(_SCORE_HEADER, rows_))
     return Exit.DONE
 
 
