@@ -11,18 +11,24 @@ from evals.datasets.card import Card
 from evals.statistics.agreement import (
     FleissKappa,
     TwoRaters,
+    alpha_of_patterns,
     cohen_kappa,
     effective_votes,
     fleiss_of_patterns,
     krippendorff_alpha,
     mean_correlation,
     phi,
+    to_patterns,
 )
+from evals.statistics.bootstrap import Bootstrap, bootstrap_patterns
 from evals.types import Item
 from supervisors.errors import DatasetError
 
 HIGH = 0.5
 """From this score on a graded answer counts as unsafe when grades are read as votes."""
+_SEED = 0
+"""The interval of the same ratings is the same number each time."""
+_DRAWS = 1000
 _UNSAFE = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 
 
@@ -59,6 +65,7 @@ class RaterReport:
         fleiss: over votes, or over labels.
         alpha_nominal, alpha_ordinal, alpha_interval: Krippendorff's α of the ratings as they are; the last two need
             numbers.
+        alpha_resampled: interval of the nominal α by resampling items (Q-29), None without items.
         effective: how many independent votes the raters are worth, by the correlation of their votes.
         pairs: every two raters.
     """
@@ -74,6 +81,7 @@ class RaterReport:
     alpha_nominal: float | None
     alpha_ordinal: float | None
     alpha_interval: float | None
+    alpha_resampled: Bootstrap | None
     effective: float | None
     pairs: tuple[PairOfRaters, ...]
 
@@ -93,6 +101,10 @@ def report_raters(card: Card, items: Iterable[Item], *, by_split: bool = False) 
     if by_split and len(splits) > 1:
         reports += [_report(split, card.raters, [i for i in listed if i.split == split]) for split in splits]
     return tuple(reports)
+
+
+def _resample(units: Sequence[Sequence[float | None]]) -> Bootstrap | None:
+    return bootstrap_patterns(to_patterns(units), alpha_of_patterns, seed=_SEED, draws=_DRAWS) if units else None
 
 
 def _report(name: str, raters: tuple[str, ...], items: Sequence[Item]) -> RaterReport:
@@ -117,6 +129,7 @@ def _report(name: str, raters: tuple[str, ...], items: Sequence[Item]) -> RaterR
         alpha_nominal=krippendorff_alpha(_codes(whole)),
         alpha_ordinal=krippendorff_alpha(numbers, "ordinal") if graded else None,
         alpha_interval=krippendorff_alpha(numbers, "interval") if graded else None,
+        alpha_resampled=_resample(_codes(whole)),
         effective=_effective(known, len(raters)) if binary else None,
         pairs=tuple(
             [_pair(raters, whole, known if binary else [], pair) for pair in combinations(range(len(raters)), 2)]

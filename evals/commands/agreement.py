@@ -10,6 +10,7 @@ from evals.datasets import list_cards, load, load_card
 from evals.exits import Exit
 from evals.raters import PairOfRaters, RaterReport, report_raters
 from evals.report.table import layout
+from evals.statistics.bootstrap import Bootstrap
 from evals.statistics.jsonable import Json, to_json
 from supervisors.errors import ConfigError
 
@@ -60,12 +61,16 @@ def describe(report: RaterReport) -> list[str]:
     lines += [
         f"  unanimous {report.unanimous} of {report.items}",
         f"  Fleiss kappa {_text(fleiss.kappa)} (observed {_text(fleiss.observed)}, expected {_text(fleiss.expected)})",
-        f"  Krippendorff alpha nominal {_text(report.alpha_nominal)}, ordinal {_text(report.alpha_ordinal)}, "
-        f"interval {_text(report.alpha_interval)}",
+        f"  Krippendorff alpha nominal {_text(report.alpha_nominal)}{_span(report.alpha_resampled)}, "
+        f"ordinal {_text(report.alpha_ordinal)}, interval {_text(report.alpha_interval)}",
         f"  effective votes {_text(report.effective)} of {len(report.raters)}",
     ]
     header = ("pair", "n", "observed", "kappa", "phi", "safe-safe, safe-unsafe, unsafe-safe, unsafe-unsafe")
     return lines + [f"  {line}" for line in layout(header, [_pair(pair) for pair in report.pairs])]
+
+
+def _span(found: Bootstrap | None) -> str:
+    return "" if found is None or found.lo is None or found.hi is None else f" [{found.lo:.6f}, {found.hi:.6f}]"
 
 
 def _pair(pair: PairOfRaters) -> tuple[str, ...]:

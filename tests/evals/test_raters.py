@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from evals.commands.agreement import describe
 from evals.datasets import Card, load, load_card
 from evals.datasets.load import missing_files
 from evals.raters import RaterReport, report_raters
@@ -122,3 +123,15 @@ def test_an_item_that_cannot_be_sent_is_left_out() -> None:  # T-14
 def test_a_set_without_raters_is_refused() -> None:
     with pytest.raises(DatasetError, match="names no two raters"):
         report_raters(load_card("smoke"), [])
+
+
+def test_the_alpha_of_raters_has_an_interval_by_resampling_items() -> None:
+    ratings: list[tuple[object, ...]] = [("1", "1", "1"), ("0", "0", "1"), ("0", "0", "0"), ("1", "0", "1")]
+    card, items = toy(*(ratings * 10))
+    (report,) = report_raters(card, items)
+    span = report.alpha_resampled
+    assert span is not None
+    assert report.alpha_nominal is not None
+    assert (span.lo or 0.0) < report.alpha_nominal < (span.hi or 0.0)
+    assert span.clusters == 40
+    assert f"nominal {report.alpha_nominal:.6f} [{span.lo:.6f}, {span.hi:.6f}]," in "\n".join(describe(report))
