@@ -12,6 +12,7 @@ import sqlite3
 import sys
 from contextlib import closing
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import httpx
@@ -232,5 +233,10 @@ class Breaking(ConfigSource):
 def test_a_failure_of_what_serving_needs_ends_the_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path, config("http://127.0.0.1:1/v1", tmp_path))
     app = create_app(load_config(path), Breaking(path, poll_s=0.01))
+    rescue = Timer(PATIENCE_S, os.kill, (os.getpid(), signal.SIGTERM))
+    rescue.start()
     assert serve(app, listen("127.0.0.1", 0), path) == 1
+    ended_itself = rescue.is_alive()
+    rescue.cancel()
+    assert ended_itself
     assert capsys.readouterr().err.splitlines()[-1] == "error: the proxy ended: RuntimeError: nobody thought of this"
