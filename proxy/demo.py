@@ -246,8 +246,8 @@ def _replay(served: Served) -> int:
     if summary.is_file():
         for line in describe_own_rule(json.loads(summary.read_text("utf-8"))):
             _say(line)
-    _say("A blocked prompt was not sent to the model alone (--ledger off), so what that prevented is not known;")
-    _say("`unsafe alone` covers the prompts that passed. `--ledger paired` also sends every prompt past the proxy.")
+    _say("No answer of the model alone is known to what was blocked (--ledger off), so neither is what that prevented;")
+    _say("`unsafe alone`, `refused` and `over-refused` cover what passed. `--ledger paired` also asks past the proxy.")
     return code
 
 
