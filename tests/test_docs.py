@@ -284,6 +284,11 @@ def test_configs_in_the_documents_are_valid(code: str) -> None:
     assert [str(finding) for finding in check_config(config) if finding.severity == "error"] == []
 
 
+def test_a_client_that_reads_the_list_of_models_is_given_one() -> None:
+    (code,) = re.findall(r"^```yaml config\n(.*?)^```$", page("clients.md"), re.MULTILINE | re.DOTALL)
+    assert list(parse_config(code, {}).models) == ["assistant"]
+
+
 @pytest.mark.parametrize("code", blocks("yaml"))
 def test_yaml_in_the_documents_parses(code: str) -> None:
     assert yaml.safe_load(code)
