@@ -34,7 +34,7 @@ from proxy.line import SLOW_BYTES
 from proxy.moderate import Moderating
 from proxy.ports import ClientGone
 from proxy.prepare import Arrival, IdSource, new_id, prepare
-from proxy.record import ClientEnd, Record
+from proxy.record import ClientEnd, Outcome, Record
 from proxy.reload import Source
 from proxy.runtime import Runtime
 from proxy.unguarded import find_route, serve_unguarded
@@ -203,6 +203,9 @@ class App:
         except RequestError as error:
             _record_refused(runtime, arrival, model, error)
             raise
+        except ClientGone:  # while its body was arriving
+            _record_unjudged(runtime, arrival, model, "cancelled", ClientEnd(499, cancelled_phase="before_upstream"))
+            raise
         await runtime.pipeline.run(call, runtime.model_for(call), out)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
@@ -242,7 +245,13 @@ def _name_id(send: Send, adapter: Adapter | None, request_id: str) -> Send:
 
 
 def _record_refused(runtime: Runtime, arrival: Arrival, model: str, error: RequestError) -> None:
-    """Record an authenticated exchange that failed before judging: no verdicts (O-13)."""
+    """Record an authenticated exchange that failed before judging."""
+    outcome: Outcome = "client_error" if error.status < 500 else "unavailable"
+    _record_unjudged(runtime, arrival, model, outcome, ClientEnd(error.status))
+
+
+def _record_unjudged(runtime: Runtime, arrival: Arrival, model: str, outcome: Outcome, client: ClientEnd) -> None:
+    """Record an authenticated exchange without verdicts (O-13)."""
     record = Record(
         id=arrival.id,
         request_id=arrival.request_id,
@@ -258,10 +267,10 @@ def _record_refused(runtime: Runtime, arrival: Arrival, model: str, error: Reque
         upstream=None,
         policies=(),
         version=runtime.version,
-        outcome="client_error" if error.status < 500 else "unavailable",
-        client=ClientEnd(error.status),
+        outcome=outcome,
+        client=client,
     )
-    with suppress(StoreError):  # the answer is an error: nobody was answered without a record
+    with suppress(StoreError):  # the answer is an error, or none: nobody was answered without a record
         runtime.sinks.refuse(record)
 
 

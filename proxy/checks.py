@@ -287,13 +287,22 @@ def _check_policy(path: str, policy: Policy, supervisors: Mapping[str, Superviso
             yield Finding("error", f"{path}.on_block.message", message)
     if not any((policy.input.forced, policy.input.optional, policy.output.forced, policy.output.optional)):
         yield Finding("warning", path, "an empty policy lets everything through")
-    if policy.input.mode == "parallel" and policy.input.unsafe_action == "redact":
-        message = "redact is impossible in parallel mode: the model has the text already; use mode blocking"
-        yield Finding("error", f"{path}.input.on_unsafe", message)
+    yield from _check_parallel(f"{path}.input", policy.input)
     for stage, settings in (("input", policy.input), ("output", policy.output)):
         yield from _check_stage(f"{path}.{stage}", "input" if stage == "input" else "output", settings, supervisors)
     yield from _check_streams(path, policy, supervisors)
     yield from _check_routes(path, policy)
+
+
+def _check_parallel(path: str, stage: StagePolicy) -> Iterator[Finding]:
+    if stage.mode != "parallel":
+        return
+    message = "redact is impossible in parallel mode: the model has the text already; use mode blocking"
+    if stage.unsafe_action == "redact":
+        yield Finding("error", f"{path}.on_unsafe", message)
+    for name, scope in stage.scopes.items():
+        if scope.on_unsafe == "redact":
+            yield Finding("error", f"{path}.scopes.{name}.on_unsafe", message)
 
 
 def _check_routes(path: str, policy: Policy) -> Iterator[Finding]:

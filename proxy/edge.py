@@ -31,7 +31,10 @@ class EdgeProtocol(HttpToolsProtocol):
         self._running: RequestResponseCycle | None = None
         self._deaf = False
         self._in_head = False
+        self._begun = False
         self._head_bytes = 0
+        self._first_bytes = 0
+        self._read_bytes = 0
         self._head_from = 0.0
         self._until: float | None = None
         self._stalled: asyncio.TimerHandle | None = None
@@ -42,11 +45,16 @@ class EdgeProtocol(HttpToolsProtocol):
         """Serve what has come; a head has a limit of bytes and of time."""
         if self._deaf:
             return
+        self._read_bytes = len(data)
+        self._begun = False
         super().data_received(data)
         if self._in_head:
-            self._head_bytes += len(data)
+            if self._begun:
+                self._first_bytes = len(data)  # the head may be the smallest part of it
+            else:
+                self._head_bytes += len(data)
             if self._head_bytes > MOST_HEAD_BYTES:
-                self._reject(431, f"The head of a request may have {MOST_HEAD_BYTES} bytes.")
+                self._reject_head()
             else:
                 self._wait(self._head_from + self.head_s - self.loop.time())
         elif self._running is not None and self._running.response_complete:  # a body that came after its answer
@@ -55,7 +63,7 @@ class EdgeProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin to read the head of a request."""
         super().on_message_begin()
-        self._in_head = True
+        self._in_head = self._begun = True
         self._head_bytes = 0
         self._head_from = self.loop.time()
 
@@ -67,6 +75,10 @@ class EdgeProtocol(HttpToolsProtocol):
         parser, url = cast("Any", self.parser), self.url  # there is one while it calls back
         self._in_head = False
         self.headers = []  # what the scope holds is complete: trailers are no headers
+        at_most = self._read_bytes if self._begun else self._first_bytes + self._head_bytes + self._read_bytes
+        if at_most > MOST_HEAD_BYTES and self._head_size() > MOST_HEAD_BYTES:
+            self._reject_head()
+            return
         if parser.should_upgrade():
             self._reject(400, "Upgrades are not served; leave the Upgrade header out.")
             return
@@ -101,6 +113,14 @@ class EdgeProtocol(HttpToolsProtocol):
                 len(self.pipeline) >= _MOST_PIPELINED
             ):  # with a few it goes on, for only reading shows that a caller left
                 self.flow.pause_reading()
+
+    def _head_size(self) -> int:
+        """Return the bytes of the head that is complete, but for spaces that mean nothing."""
+        headers = cast("dict[str, Any]", self.scope)["headers"]
+        return len(self.url) + sum([len(name) + len(value) + 4 for name, value in headers])
+
+    def _reject_head(self) -> None:
+        self._reject(431, f"The head of a request may have {MOST_HEAD_BYTES} bytes.")
 
     def _start(self, cycle: RequestResponseCycle) -> None:
         self._running = cycle

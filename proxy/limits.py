@@ -63,6 +63,14 @@ def _too_many(message: str, wait_s: float) -> RequestError:
     return RequestError(429, "rate_limit_exceeded", message, headers={"retry-after": str(max(1, ceil(wait_s)))})
 
 
+class NoPlace(RequestError):
+    """503 ``overloaded``: nobody was asked, because too many wait already."""
+
+    def __init__(self) -> None:
+        message = "Too many requests are waiting for this model."
+        super().__init__(503, "overloaded", message, headers={"retry-after": "30"})
+
+
 class Places:
     """How many may be at something together; a bounded number of others waits its turn.
 
@@ -81,11 +89,10 @@ class Places:
         """Wait for a place; give it back with `give`.
 
         Raises:
-            RequestError: 503 ``overloaded``, because too many wait already.
+            NoPlace: too many wait already.
         """
         if not await self.find():
-            message = "Too many requests are waiting for this model."
-            raise RequestError(503, "overloaded", message, headers={"retry-after": "30"})
+            raise NoPlace
 
     async def find(self) -> bool:
         """Wait for a place, to be given back with `give`; without waiting say false when too many wait already."""

@@ -19,6 +19,7 @@ from proxy.call import Call, Progress, measure_overhead
 from proxy.failures import record_unavailable, to_caller_error
 from proxy.headers import Header, guardrail_headers
 from proxy.inline import add_answer, answer_at_end, frame_answer
+from proxy.limits import NoPlace
 from proxy.ports import Answer, Model, Responder, Settings, Sinks
 from proxy.redact import RedactionImpossible, redact_body
 from proxy.relay import BadStream, Judging, Relay
@@ -99,6 +100,8 @@ class Line:
 
     async def _judge_beside(self) -> None:
         beside_result = await self._judge_input(self._call.plan.input.parallel)
+        if beside_result.action == "redact":  # impossible: the model has the text already
+            beside_result = without_spans(self._call.plan.input, beside_result)
         self._progress.input = merge_results(self._progress.input, beside_result)
         if self._progress.input.blocked:
             raise InputBlocked
@@ -165,11 +168,21 @@ class Line:
             if not self._call.stream:
                 return await self._complete(model, raw)
             await self._relay(model, raw)
+        except NoPlace:
+            self._note_uncalled()
+            raise
         except UpstreamError as error:
             progress.attempts = error.attempts
             progress.upstream_status = error.answered or progress.upstream_status
+            if not error.attempts:
+                self._note_uncalled()
             raise
         return None
+
+    def _note_uncalled(self) -> None:
+        """Note that the model server never heard of the request, though it was to be called."""
+        self._progress.called, self._progress.attempts = False, 0
+        self._progress.phase = "before_upstream"
 
     async def _complete(self, model: Model, raw: bytes) -> Answer:
         call, progress = self._call, self._progress

@@ -174,11 +174,10 @@ class Relay:
             return
         gate = self._gate(chunk.choice)
         gate.push(chunk)
+        if chunk.choice in self._noticed:  # the caller has its end already; what is drained is only read
+            return
         if self._held_since is None:
             self._held_since = perf_counter()
-        if gate.block is not None:
-            await self._block(chunk.choice, gate)
-            return
         await self._pump_gate(chunk.choice, gate, ended=False)
 
     def _gate(self, choice: int) -> Gate:
@@ -257,7 +256,7 @@ class Relay:
         await self._pump_all()
         if self.ended:
             return
-        if not self._terminator and self._progress.terminator != "done":
+        if self._is_cut():
             self._progress.outcome, self._progress.upstream_error = "upstream_error", "protocol"
             await self._fail(RequestError(502, "upstream_error", "The model server ended its stream half-way."))
         elif self._plan.blocking and not self._gates:  # no choice at all: nothing was judged, so nothing was answered
@@ -266,9 +265,16 @@ class Relay:
         elif self._plan.blocking or self._judging.closing is not None:
             await self._end_with_terminator()
 
+    def _is_cut(self) -> bool:
+        """Say whether the stream has ended without its end: its last event, or at least that of every choice."""
+        if self._progress.terminator == "done":
+            return False
+        open_choices = [choice for choice, gate in self._gates.items() if gate.finish is None]
+        return not self._terminator or not self._noticed.issuperset(open_choices)
+
     async def _pump_all(self) -> None:
         for choice, gate in list(self._gates.items()):
-            if not gate.closed and not self.ended:
+            if not gate.closed and not self.ended and choice not in self._noticed:
                 await self._pump_gate(choice, gate, ended=True)
 
     async def _end_with_terminator(self) -> None:

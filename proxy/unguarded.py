@@ -13,6 +13,7 @@ from proxy.failures import deadline_exceeded, record_unavailable, to_caller_erro
 from proxy.gateway import Gateway
 from proxy.headers import Header
 from proxy.keys import Caller, read_key
+from proxy.limits import NoPlace
 from proxy.ports import ClientGone
 from proxy.prepare import new_id
 from proxy.record import ClientEnd, Outcome, Record, UpstreamCall
@@ -126,8 +127,12 @@ class Passing:
         except UpstreamError as error:
             self._outcome, self._error_kind, self._attempts = "upstream_error", error.kind, error.attempts
             self._status = error.answered or self._status
+            self._called = self._attempts > 0
             if not out.status:
                 raise to_caller_error(error) from error
+        except NoPlace:
+            self._called, self._attempts = False, 0
+            raise
         except TimeoutError:
             self._outcome = "upstream_error"
             if not out.status:

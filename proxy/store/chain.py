@@ -59,8 +59,10 @@ def storable(text: str) -> str:
 
 def _sayable(value: object, depth: int) -> object:
     match value:
-        case None | bool() | float():
+        case None | bool():
             return value
+        case float():  # of a plugin's own class, perhaps, which JSON does not know
+            return float(value)
         case int():
             return value if -(2**63) <= value < 2**63 else str(value)
         case str():

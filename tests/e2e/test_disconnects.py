@@ -53,6 +53,21 @@ async def closed_after(up: FakeUpstream, left_at: float) -> float:
     return received.closed_at - left_at
 
 
+async def test_leaving_while_the_body_is_sent(tmp_path: Path) -> None:  # O-10, O-13
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        address = httpx.URL(proxy.url)
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n"
+        writer.write(head)
+        assert b"100" in await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"{")
+        writer.close()
+        record = (await proxy.wait_records())[0]
+    assert (record["outcome"], record["client"]["status"]) == ("cancelled", 499)
+    assert record["client"]["cancelled_phase"] == "before_upstream"
+    assert (record["upstream_call"]["called"], record["verdicts"], up.received) == (False, [], [])
+
+
 @pytest.mark.parametrize("stream", [False, True])
 async def test_leaving_while_the_input_is_judged(tmp_path: Path, stream: bool) -> None:  # O-10, phase 1
     asked = asyncio.Event()

@@ -76,6 +76,8 @@ async def test_calls_wait_in_a_bounded_queue(tmp_path: Path, where: str, stream:
                 refused = await proxy.chat(stream=stream)
                 assert (refused.status_code, refused.json()["error"]["code"]) == (503, "overloaded")
                 assert refused.headers["retry-after"] == "30"
+                call = (await proxy.records())[0]["upstream_call"]
+                assert (call["called"], call["attempts"], call["seconds"]) == (False, 0, None)
                 up.release()
             assert [task.result().status_code for task in tasks] == [200, 200]
             assert len(up.received) == 2

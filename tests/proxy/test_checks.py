@@ -44,6 +44,10 @@ def policy(**settings: Any) -> dict[str, Any]:
             "p.input.on_unsafe: redact is impossible",
         ),
         (
+            policy(input={"forced": ["words"], "mode": "parallel", "scopes": {"system": {"on_unsafe": "redact"}}}),
+            "p.input.scopes.system.on_unsafe: redact is impossible",
+        ),
+        (
             policy(output={"forced": ["words"], "stream": {"overlap_chars": 3}}),
             "p.output.stream.overlap_chars: words needs",
         ),

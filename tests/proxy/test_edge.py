@@ -101,6 +101,37 @@ async def test_a_head_has_a_limit_of_time() -> None:
             writer.close()
 
 
+async def test_a_long_head_is_refused_however_it_arrives() -> None:
+    long = GOOD.replace(b"\r\n\r\n", b"\r\nx-long: " + b"a" * MOST_HEAD_BYTES + b"\r\n\r\n")
+    for pause in (False, True):
+        async with served() as (app, connect):
+            reader, writer = await connect()
+            writer.write(long[:1000] if pause else long)
+            if pause:
+                await asyncio.sleep(0.05)
+                writer.write(long[1000:])
+            assert (await reader.read(13)) == b"HTTP/1.1 431 "
+            writer.close()
+            assert not app.headers
+
+
+async def test_a_long_body_is_not_counted_as_the_head_that_follows_it() -> None:
+    body = b"b" * (MOST_HEAD_BYTES + 5000)
+    head = b"POST /n1 HTTP/1.1\r\nhost: h\r\ncontent-length: %d\r\n\r\n" % len(body)
+    async with served() as (_, connect):
+        reader, writer = await connect()
+        writer.write(head + body + GOOD[:10])
+        await asyncio.sleep(0.05)
+        writer.write(GOOD[10:])
+        seen = b""
+        while seen.count(b"0\r\n\r\n") < 2:
+            piece = await reader.read(65536)
+            assert piece, seen
+            seen += piece
+        writer.close()
+        assert seen.count(b"HTTP/1.1 200 ") == 2
+
+
 @pytest.mark.parametrize("bad", [b"garbage\r\n\r\n", b"GET http://x/ HTTP/1.1\r\nhost: h\r\n\r\n"])
 async def test_nothing_overtakes_the_answer_under_way(bad: bytes) -> None:
     async with served() as (app, connect):

@@ -324,6 +324,35 @@ def test_block_scope_says_whether_siblings_go_on(scope: str) -> None:  # W-10
     assert progress.finish_reasons[1] == ("stop" if scope == "choice" else "content_filter")
 
 
+@pytest.mark.parametrize("on_block", ["cancel", "drain"])
+def test_nothing_of_a_sibling_follows_its_notice(on_block: str) -> None:  # W-10, W-26
+    frames = [
+        chunk({"content": CANARY}),
+        chunk({"content": "sibling"}, index=1),
+        chunk({"content": " and more"}, index=1),
+        *[chunk({}, "stop", i) for i in (0, 1)],
+        b"data: [DONE]\n\n",
+    ]
+    stream = {"on_block": on_block, "window_chars": 1}
+    out, progress = relay(make_call(Finds(CANARY), {"n": 2}, block_scope="response", stream=stream), frames)
+    assert (b"sibling" in out.sent, b"more" in out.sent, b'"stop"' in out.sent) == (False, False, False)
+    assert progress.finish_reasons == {0: "content_filter", 1: "content_filter"}
+
+
+def test_a_stream_without_its_end_gets_none_invented() -> None:  # S-23
+    cut = [chunk({"content": "The answer is"})]
+    out, progress = relay(make_call(Finds(CANARY)), cut)
+    assert b"[DONE]" not in out.sent
+    assert out.frames[-1]["error"]["code"] == "upstream_error"
+    assert (progress.outcome, progress.terminator) == ("upstream_error", "error")
+
+
+def test_a_stream_whose_choices_have_all_finished_needs_no_terminator() -> None:
+    out, progress = relay(make_call(Finds(CANARY)), [chunk({"content": "hello "}), chunk({}, "stop")])
+    assert out.frames[-1] == "[DONE]"
+    assert (progress.outcome, progress.terminator) == ("answered", "done")
+
+
 def test_draining_reads_the_usage_after_a_block() -> None:  # W-26
     usage = data_frame({"choices": [], "usage": {"total_tokens": 3}})
     for on_block, known in (("cancel", None), ("drain", {"total_tokens": 3})):

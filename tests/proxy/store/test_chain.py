@@ -57,3 +57,11 @@ def test_a_hash_covers_the_previous_one_the_place_and_every_value() -> None:  # 
         seal(record(1), ORIGIN, Link(4, "a" * 64), None, "salt"),
     )
     assert len({sealed.link.hash, *[other.link.hash for other in others]}) == 6
+
+
+class Score(float):
+    """What a plugin may give for a number."""
+
+
+def test_numbers_of_a_class_of_their_own_are_numbers() -> None:
+    assert canonical({"score": Score(0.25), "all": [Score(1.5)]}) == b'{"all":[1.5],"score":0.25}'
