@@ -106,6 +106,9 @@ class NoJournal:
     def begin(self, begun: Begun) -> None:
         """Drop the note."""
 
+    def forget(self, record_id: str) -> None:
+        """Drop it again."""
+
     def keep(self, record: Record) -> None:
         """Drop the record."""
 

@@ -30,7 +30,7 @@ from proxy.config import Config
 from proxy.direct import Direct, take_direct
 from proxy.gateway import Gateway
 from proxy.keys import read_key
-from proxy.line import SLOW_BYTES
+from proxy.limits import SLOW_BYTES
 from proxy.moderate import Moderating
 from proxy.ports import ClientGone
 from proxy.prepare import Arrival, IdSource, new_id, prepare

@@ -27,6 +27,11 @@ class Way(Protocol):
         """Say whether what is sent leaves without waiting for a slow caller."""
         ...
 
+    @property
+    def gone(self) -> bool:
+        """Say whether the caller has left."""
+        ...
+
     async def reply(self, status: int, headers: Sequence[Header], body: bytes) -> None:
         """Send a whole answer."""
         ...
@@ -228,6 +233,11 @@ class AsgiResponder:
         """Say whether a whole answer would leave without waiting; nobody knows where there is no way past messages."""
         return self._way is not None and self._way.prompt
 
+    @property
+    def gone(self) -> bool:
+        """Say whether the caller is known to have left."""
+        return self._way is not None and self._way.gone
+
     async def reply(self, status: int, headers: Sequence[Header], body: bytes) -> None:
         """Send a whole answer."""
         self.status = status
@@ -252,6 +262,8 @@ class AsgiResponder:
         """Send bytes of a stream."""
         if self._way is None:
             await self._send({"type": "http.response.body", "body": data, "more_body": True})
+        elif self._way.gone:
+            raise ClientGone
         else:
             await self._way.write(data)
 

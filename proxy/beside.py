@@ -124,9 +124,14 @@ class Interruptible:
         watcher, self._watcher = self._watcher, None
         if watcher is not None:
             watcher.cancel()  # not awaited: under load that costs the answer two more turns of the loop
-        cancelled = self._cause is not None and self._task.uncancel() <= self._cancelling
-        if cancelled and self._cause is not None and kind is not None and issubclass(kind, asyncio.CancelledError):
-            raise self._cause from None
+        cause, self._cause = self._cause, None
+        if cause is None or self._task.uncancel() > self._cancelling:
+            return
+        try:
+            if kind is not None and issubclass(kind, asyncio.CancelledError):
+                raise cause from None
+        finally:
+            del cause  # it holds this frame, which would hold it
 
     def _hear(self, watcher: asyncio.Task[None]) -> None:
         error = None if watcher.cancelled() else watcher.exception()

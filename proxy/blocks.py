@@ -25,6 +25,10 @@ def is_failure(reason: Reason | None, cause: Cause | None) -> bool:
     return reason == "unknown" and cause in _BROKEN
 
 
+class InputBlocked(Exception):
+    """The parallel input stage blocked: whatever the model is doing is cancelled."""
+
+
 @dataclass(frozen=True, slots=True)
 class Blocked:
     """Why something does not pass.

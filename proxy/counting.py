@@ -224,13 +224,13 @@ class JournalCounters:
             modes = {judged.enforce for judged in record.verdicts if judged.stage == "output"}
             self.holdback.observe(("shadow" if modes == {False} else "enforce",), record.holdback_s)
         call = record.upstream_call
+        upstream = record.upstream if record.upstream in labels.upstreams else OTHER
+        if call.error_kind is not None:
+            self.upstream_errors.add((upstream or OTHER, call.error_kind))
         if not call.called:
             return
-        upstream = record.upstream if record.upstream in labels.upstreams else OTHER
         key = (upstream or OTHER, model)
         if call.seconds is not None:
             self.upstream_seconds.observe(key, call.seconds)
         if call.first_token_s is not None:
             self.first_token_seconds.observe(key, call.first_token_s)
-        if call.error_kind is not None:
-            self.upstream_errors.add((upstream or OTHER, call.error_kind))

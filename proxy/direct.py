@@ -47,6 +47,11 @@ class Direct:
         """Say whether what is sent leaves without waiting for a slow caller."""
         return not self._cycle.flow.write_paused and not self._cycle.disconnected
 
+    @property
+    def gone(self) -> bool:
+        """Say whether the caller has left."""
+        return self._cycle.disconnected
+
     async def reply(self, status: int, headers: Sequence[Header], body: bytes) -> None:
         """Send a whole answer; its length is added to the headers.
 

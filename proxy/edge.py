@@ -212,9 +212,13 @@ class EdgeProtocol(HttpToolsProtocol):
         self._deaf = True
         self._in_head = False
         self.pipeline.clear()
-        if self._running is not None and not self._running.response_complete:
-            self._running.keep_alive = False
-            return
+        running = self._running
+        if running is not None and not running.response_complete:
+            running.keep_alive = False
+            if running is not self.cycle or not running.more_body or running.response_started:
+                return
+            running.disconnected = True  # it is its own body that is broken: nothing can come of it
+            running.message_event.set()
         reply = openai_reply(RequestError(status, "bad_request", message), "")
         head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(reply.body)
         self._joining.write_whole(STATUS_LINE[status] + head + reply.body)

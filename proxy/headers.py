@@ -12,6 +12,12 @@ from proxy.stages import StageResult
 from supervisors.types import Cause, Label
 
 Header = tuple[bytes, bytes]
+JSON: Sequence[Header] = ((b"content-type", b"application/json"),)
+EVENT_STREAM: Sequence[Header] = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+)
 Expose = Literal["full", "decision", "none"]
 
 _ACTIONS: Sequence[Action] = ("pass", "flag", "redact", "block")

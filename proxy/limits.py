@@ -63,6 +63,10 @@ def _too_many(message: str, wait_s: float) -> RequestError:
     return RequestError(429, "rate_limit_exceeded", message, headers={"retry-after": str(max(1, ceil(wait_s)))})
 
 
+SLOW_BYTES = 200_000
+"""Bodies above this size are parsed and read in a thread."""
+
+
 class NoPlace(RequestError):
     """503 ``overloaded``: nobody was asked, because too many wait already."""
 

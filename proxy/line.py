@@ -14,13 +14,13 @@ from typing import Any
 import orjson
 
 from proxy.beside import beside
-from proxy.blocks import Blocked, block_error, blocking_policies, is_failure, notice_text
+from proxy.blocks import Blocked, InputBlocked, block_error, blocking_policies, is_failure, notice_text
 from proxy.call import Call, Progress, measure_overhead
 from proxy.failures import record_unavailable, to_caller_error
-from proxy.headers import Header, guardrail_headers
+from proxy.headers import EVENT_STREAM, JSON, Header, guardrail_headers
 from proxy.inline import add_answer, answer_at_end, frame_answer
-from proxy.limits import NoPlace
-from proxy.ports import Answer, Model, Responder, Settings, Sinks
+from proxy.limits import SLOW_BYTES, NoPlace
+from proxy.ports import Answer, ClientGone, Model, Responder, Settings, Sinks
 from proxy.redact import RedactionImpossible, redact_body
 from proxy.relay import BadStream, Judging, Relay
 from proxy.stages import StageResult, merge_results, run_stage, without_spans
@@ -34,10 +34,6 @@ from supervisors.ask import is_local
 from supervisors.errors import StoreError, UpstreamError
 from supervisors.signals import read_signals
 from supervisors.types import Exchange, Segment, Stage, Supervisor
-
-
-class InputBlocked(Exception):
-    """The parallel input stage blocked: whatever the model is doing is cancelled."""
 
 
 class Line:
@@ -312,6 +308,8 @@ class Line:
     async def write(self, data: bytes) -> None:
         """Send bytes of the stream; the first call waits for the input decision and sends the head (W-05)."""
         progress = self._progress
+        if self._out.gone:
+            raise ClientGone
         if not self.started:
             await self._await_input()
             noting = self._sinks.begin(self._call)
@@ -344,6 +342,8 @@ class Line:
             answer: a whole answer, an error, or None when a stream was written or the caller left.
         """
         progress = self._progress
+        if answer is not None and self._out.gone:
+            answer, progress.cancelled, progress.outcome = None, True, "cancelled"
         error = answer if isinstance(answer, RequestError) else None
         whole = self._error_answer(error) if error is not None and not self.started else answer
         if isinstance(whole, Answer):
@@ -397,13 +397,3 @@ class Line:
         reply = self._call.adapter.error_reply(error, self._call.request_id)
         extra = [(name.encode(), value.encode("ascii", "replace")) for name, value in reply.headers.items()]
         return Answer(reply.status, [*JSON, *self._headers(), *extra], reply.body)
-
-
-SLOW_BYTES = 200_000
-"""Bodies above this size are parsed and read in a thread."""
-JSON: Sequence[Header] = ((b"content-type", b"application/json"),)
-EVENT_STREAM: Sequence[Header] = (
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-cache"),
-    (b"x-accel-buffering", b"no"),
-)

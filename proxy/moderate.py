@@ -12,8 +12,7 @@ import orjson
 from proxy.blocks import Blocked, block_error, blocking_policies, is_failure
 from proxy.call import Call, Progress, measure_overhead
 from proxy.failures import deadline_exceeded, record_unavailable
-from proxy.headers import Header, guardrail_headers
-from proxy.line import JSON
+from proxy.headers import JSON, Header, guardrail_headers
 from proxy.passes import join_passes
 from proxy.plan import Plan, StagePlan
 from proxy.ports import Answer, ClientGone, Responder

@@ -83,6 +83,11 @@ class Responder(Protocol):
         """Say whether a whole answer would leave without waiting for anything."""
         ...
 
+    @property
+    def gone(self) -> bool:
+        """Say whether the caller is known to have left."""
+        ...
+
     async def reply(self, status: int, headers: Sequence[Header], body: bytes) -> None:
         """Send a whole answer."""
         ...
@@ -92,7 +97,7 @@ class Responder(Protocol):
         ...
 
     async def write(self, data: bytes) -> None:
-        """Send bytes of a stream."""
+        """Send bytes of a stream; raise `ClientGone` when the caller is known to have left."""
         ...
 
     async def end(self) -> None:

@@ -60,6 +60,21 @@ class Judging:
     closing: Callable[[Sequence[StageResult]], bytes] | None = None
 
 
+_TURN_S = 0.01
+"""How long one stream may keep the loop."""
+_WAITED_S = 0.0005
+"""A wait for the model server that is longer has let others have it."""
+_TOGETHER = 32
+"""Frames handled between two looks at the clock; those of one read leave together as long as the turn lasts."""
+
+
+def batched(chunks: Sequence[Chunk]) -> Sequence[Sequence[Chunk]]:
+    """Return the chunks of one read in pieces."""
+    if len(chunks) <= _TOGETHER:
+        return (chunks,)
+    return [chunks[start : start + _TOGETHER] for start in range(0, len(chunks), _TOGETHER)]
+
+
 class Relay:
     """One streamed reply on its way to the caller.
 
@@ -110,15 +125,21 @@ class Relay:
 
     async def _read(self, chunks: AsyncIterator[bytes]) -> None:
         parser, progress = SseParser(), self._progress
-        waiting = perf_counter()
+        turn = waiting = perf_counter()
         async for data in chunks:
             now = perf_counter()
             progress.upstream_wait_s += now - waiting
+            if now - waiting > _WAITED_S:
+                turn = now
             if progress.first_token_s is None:
                 progress.first_token_s = now - self._call.clock
-            await self._feed(self._cut(parser, data))
-            if self.ended:
-                return
+            for some in batched(self._cut(parser, data)):
+                await self._feed(some)
+                if self.ended:
+                    return
+                if perf_counter() - turn > _TURN_S:  # others wait for the loop, and a caller that left is to be noticed
+                    await asyncio.sleep(0)
+                    turn = perf_counter()
             waiting = perf_counter()
         await self._feed(self._cut(parser, None))
         if not self.ended:

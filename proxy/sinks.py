@@ -86,13 +86,14 @@ class JournalSinks:
             version=call.version,
         )
         self._journal.begin(begun)
-        return self._flush() if self._notes == "durable" else None
+        return self._flush(call.id) if self._notes == "durable" else None
 
-    async def _flush(self) -> None:
+    async def _flush(self, record_id: str) -> None:
         try:
             await self._journal.flush()
         except StoreError as error:
             if self._required:
+                self._journal.forget(record_id)
                 raise record_unavailable() from error
 
     def finish(self, call: Call, progress: Progress) -> None:

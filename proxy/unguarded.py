@@ -97,7 +97,7 @@ class Passing:
                 await self._run(scope, receive, out, headers)
             status = out.status
         except RequestError as error:
-            status = error.status
+            status = out.status or error.status
             if self._outcome == "answered":
                 self._outcome = "client_error" if error.status < 500 else "unavailable"
             raise

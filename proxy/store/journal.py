@@ -82,6 +82,7 @@ class StoredJournal:
         self.accept = writer.accept
         self.keep = writer.keep
         self.begin = writer.begin
+        self.forget = writer.forget
         self.leftovers = leftovers
 
     @property

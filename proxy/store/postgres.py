@@ -53,6 +53,7 @@ class _Attempt:
         written: those that are new.
         noted: ids of notes that go with it.
         begun: notes in the table afterwards.
+        forgotten: ids whose notes are not in it.
     """
 
     head: Link
@@ -60,6 +61,7 @@ class _Attempt:
     written: Sequence[Record] = ()
     noted: Sequence[str] = ()
     begun: Set[str] = frozenset()
+    forgotten: Set[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -101,6 +103,7 @@ class PostgresSink:
         self._configs: dict[str, str] = {}
         self._notes: dict[str, Begun] = {}
         self._begun: Set[str] = frozenset()
+        self._forgotten: set[str] = set()
         self._attempt: _Attempt | None = None
         self._progress = _Progress()
         self._connection: Connection | None = None
@@ -209,6 +212,7 @@ class PostgresSink:
         self._progress.written += attempt.written
         for name in attempt.noted:
             self._notes.pop(name, None)
+        self._forgotten -= attempt.forgotten
 
     def _append(self, connection: Connection, batch: Sequence[Record], taken: int, ids: Set[str]) -> None:
         attempt = _Attempt(self._head)
@@ -222,8 +226,9 @@ class PostgresSink:
                 connection.execute("UPDATE guardrail_boots SET seq = %s, hash = %s WHERE boot = %s", values)
                 attempt = replace(attempt, head=head)
             noted = tuple(self._notes)
-            begun = self._write_notes(connection, ids)
-            attempt = replace(attempt, taken=taken, written=tuple(batch), noted=noted, begun=begun)
+            forgotten = frozenset(self._forgotten)
+            begun = self._write_notes(connection, ids | forgotten)
+            attempt = replace(attempt, taken=taken, written=tuple(batch), noted=noted, begun=begun, forgotten=forgotten)
             self._attempt = attempt  # from here on only the head of the chain can say what became of it
         self._attempt = None
         self._stored(attempt)
@@ -269,6 +274,11 @@ class PostgresSink:
     def begin(self, begun: Begun) -> None:
         """Keep a note for the next write."""
         self._notes[begun.id] = begun
+
+    def forget(self, record_id: str) -> None:
+        """Drop a note, also one that is written."""
+        self._notes.pop(record_id, None)
+        self._forgotten.add(record_id)
 
     def _write_notes(self, connection: Connection, here: Set[str]) -> Set[str]:
         """Write the notes whose record is still to come, delete those whose record has come."""

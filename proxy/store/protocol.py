@@ -81,6 +81,10 @@ class Journal(Backlog, Protocol):
         """Note that text of a stream is about to leave; the note goes when its record comes."""
         ...
 
+    def forget(self, record_id: str) -> None:
+        """Drop a note: nothing of its stream has left."""
+        ...
+
     def accept(self, record: Record) -> None:
         """Queue a record for the writer; cheap enough for the event loop.
 

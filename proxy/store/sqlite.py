@@ -50,6 +50,11 @@ def _translated() -> Generator[None]:
         raise StoreError(msg) from error
 
 
+def _place_of(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino
+
+
 class SqliteSink:
     """Write batches into the file; one chain for each instance of this class.
 
@@ -78,8 +83,10 @@ class SqliteSink:
         self._sealer = Sealer(self._origin)
         self._notes: dict[str, Begun] = {}
         self._begun: set[str] = set()
+        self._forgotten: set[str] = set()
         self.lock: Lock | None = None
         self._connection = open_writable(path)
+        self._place = _place_of(path)
         try:
             with _translated():
                 self._head = self._begin_chain()
@@ -116,10 +123,13 @@ class SqliteSink:
         """Append a batch in one durable transaction; records whose id is already stored are left out.
 
         Raises:
-            StoreError: disk full, read-only, locked, damaged; the chain stands where it stood.
+            StoreError: disk full, read-only, locked, damaged, moved; the chain stands where it stood.
         """
-        ids = {record.id for record in batch}
+        ids = {record.id for record in batch} | self._forgotten
         with _translated():
+            if _place_of(self._path) != self._place:
+                msg = "the journal file was moved or replaced; put it back, or restart"
+                raise StoreError(msg)
             try:
                 return self._append(batch, ids)
             except sqlite3.IntegrityError:
@@ -143,6 +153,7 @@ class SqliteSink:
         self._head = head
         self._begun = begun
         self._notes.clear()
+        self._forgotten.clear()
         return list(batch)
 
     def _without_repeated(self, batch: Sequence[Record]) -> Sequence[Record]:
@@ -160,6 +171,11 @@ class SqliteSink:
     def begin(self, begun: Begun) -> None:
         """Keep a note for the next write."""
         self._notes[begun.id] = begun
+
+    def forget(self, record_id: str) -> None:
+        """Drop a note, also one that is written."""
+        self._notes.pop(record_id, None)
+        self._forgotten.add(record_id)
 
     def _write_notes(self, here: Set[str]) -> set[str]:
         """Write the notes whose record is still to come, delete those whose record has come."""

@@ -159,6 +159,10 @@ class MemoryJournal:
         """Keep a note."""
         self.begun.append(begun)
 
+    def forget(self, record_id: str) -> None:
+        """Drop a note."""
+        self.begun = [one for one in self.begun if one.id != record_id]
+
     def accept(self, record: Record) -> None:
         """Keep a record.
 

@@ -41,6 +41,10 @@ class Sink(Protocol):
         """Keep a note for the next write, which leaves it out if the record comes with it."""
         ...
 
+    def forget(self, record_id: str) -> None:
+        """Drop a note: nothing of its stream has left."""
+        ...
+
     def tidy(self) -> bool:
         """Do a small piece of retention; return true when there is more to do.
 
@@ -64,6 +68,7 @@ class WriterSettings:
         batch_limit: most records in one transaction.
         delay_s: how long a batch collects before it is written.
         retry_s: pause between attempts after a failure.
+        stuck_s: a write that takes longer is as good as one that has failed, until it ends.
         tidy_s: pause between two rounds of retention.
         close_s: how long `close` waits for the queue to be written.
     """
@@ -73,6 +78,7 @@ class WriterSettings:
     batch_limit: int = 512
     delay_s: float = 0.05
     retry_s: float = 0.5
+    stuck_s: float = 2.0
     tidy_s: float = 600.0
     close_s: float = 30.0
 
@@ -117,9 +123,10 @@ class BatchWriter:
         self._sink = sink
         self._settings = settings
         self._counted = counted
-        self._queue: deque[Record | Begun | _Job] = deque()
+        self._queue: deque[Record | Begun | str | _Job] = deque()
         self._noted = False
         self._batch: list[Record] = []
+        self._writing_since: float | None = None
         self._asleep = False
         self._wake = threading.Event()
         self._hurry = threading.Event()
@@ -132,8 +139,11 @@ class BatchWriter:
 
     @property
     def healthy(self) -> bool:
-        """Say whether `accept` would take a record that must be kept."""
-        return self._failure is None and len(self._queue) < self._settings.queue_limit and not self._stop.is_set()
+        """Say whether `accept` would take a record that must be kept, and the database does not hang."""
+        if self._failure is not None or self._stop.is_set() or len(self._queue) >= self._settings.queue_limit:
+            return False
+        since = self._writing_since
+        return since is None or time.monotonic() - since < self._settings.stuck_s
 
     @property
     def failure(self) -> str | None:
@@ -194,6 +204,10 @@ class BatchWriter:
             self._queue.append(begun)
             if self._asleep:
                 self._wake.set()
+
+    def forget(self, record_id: str) -> None:
+        """Queue that a note is to be dropped."""
+        self._queue.append(record_id)
 
     def _admitted(self, size: int) -> bool:
         self._hurry.set()
@@ -314,6 +328,9 @@ class BatchWriter:
             if isinstance(entry, Begun):
                 self._sink.begin(entry)
                 self._noted = True
+            elif isinstance(entry, str):
+                self._sink.forget(entry)
+                self._noted = True
             else:
                 self._batch.append(entry)
             self._queue.popleft()
@@ -321,11 +338,14 @@ class BatchWriter:
 
     def _write(self) -> StoreError | None:
         if self._batch or self._noted:
+            self._writing_since = time.monotonic()
             try:
                 written = self._sink.write(self._batch)
             except StoreError as error:
                 self._note_failure(error)
                 return error
+            finally:
+                self._writing_since = None
             self._batch.clear()
             self._noted = False
             for record in written:

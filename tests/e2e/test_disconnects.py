@@ -126,6 +126,22 @@ async def test_leaving_in_the_middle_of_a_stream(
         assert record["client"]["terminator"] == "none"
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_who_left_just_before_the_answer_has_not_been_answered(tmp_path: Path, stream: bool) -> None:  # O-10
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        for _ in range(8):  # the watch begins after 50 to 150 ms; these answers come before it
+            up.script(Answer(hold_at=-1))
+            _, writer = await open_request(proxy, stream=stream)
+            await up.wait_received(len(up.received) + 1 if not up.received else len(up.received))
+            writer.transport.abort()
+            await asyncio.sleep(0.005)
+            up.release()
+        records = await proxy.wait_records(8)
+    assert {(one["outcome"], one["client"]["status"], one["client"]["bytes"]) for one in records} == {
+        ("cancelled", 499, 0)
+    }
+
+
 async def test_closing_the_sending_side_is_leaving(tmp_path: Path) -> None:  # O-10: nobody can tell the two apart
     async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
         up.script(Answer(hold_at=-1))

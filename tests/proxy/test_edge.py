@@ -132,6 +132,19 @@ async def test_a_long_body_is_not_counted_as_the_head_that_follows_it() -> None:
         assert seen.count(b"HTTP/1.1 200 ") == 2
 
 
+@pytest.mark.parametrize("chunk", [b"+5\r\nhello\r\n", b"0x5\r\nhello\r\n", b"zz\r\n", b"5\r\nhelloX"])
+async def test_a_body_in_broken_chunks_is_refused_at_once(chunk: bytes) -> None:
+    head = b"POST /wait HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n"
+    async with served() as (_, connect):
+        reader, writer = await connect()
+        writer.write(head + b"1\r\n{\r\n")
+        await asyncio.sleep(0.05)
+        writer.write(chunk)
+        answer = await reader.read()
+        writer.close()
+        assert answer.startswith(b"HTTP/1.1 400 ")
+
+
 @pytest.mark.parametrize("bad", [b"garbage\r\n\r\n", b"GET http://x/ HTTP/1.1\r\nhost: h\r\n\r\n"])
 async def test_nothing_overtakes_the_answer_under_way(bad: bytes) -> None:
     async with served() as (app, connect):

@@ -362,3 +362,22 @@ def test_draining_reads_the_usage_after_a_block() -> None:  # W-26
         assert progress.usage == known
         assert (usage in out.sent) is (known is not None)
         assert out.frames[-1] == "[DONE]"
+
+
+async def test_a_stream_that_never_waits_lets_others_have_the_loop() -> None:
+    frames = b"".join([chunk({"content": f"word {number} "}) for number in range(4000)])
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    call = make_call(Finds(CANARY), {}, stream={"window_chars": 1})
+    judging = Judging(call.output, lambda _: context("unused"), "full")
+    opened = CHAT.open_frames(CHAT.new_head("id", 0, "gpt"), call.body)
+    counting = asyncio.ensure_future(count())
+    await Relay(call, Progress(), judging, opened, Sink()).run(flow([frames, chunk({}, "stop"), b"data: [DONE]\n\n"]))
+    counting.cancel()
+    assert turns >= 3

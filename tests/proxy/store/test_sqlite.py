@@ -329,6 +329,40 @@ async def test_a_record_is_readable_soon_without_being_asked_for(tmp_path: Path)
     await journal.aclose()
 
 
+@pytest.mark.parametrize("how", ["moved", "removed"])
+async def test_a_file_that_is_moved_away_takes_no_more_records(tmp_path: Path, how: str) -> None:  # O-15
+    path, kept = tmp_path / "journal.db", tmp_path / "kept.db"
+    journal = await open_journal(path, settings=WriterSettings(delay_s=0.001, retry_s=0.01))
+    journal.accept(record(1))
+    await journal.flush()
+    path.rename(kept)
+    journal.accept(record(2))
+    with pytest.raises(StoreError, match="No such file"):
+        await journal.flush()
+    if how == "removed":
+        path.touch()
+        with pytest.raises(StoreError, match="was moved or replaced; put it back, or restart"):
+            await journal.flush()
+    kept.rename(path)
+    await journal.flush()
+    assert journal.healthy
+    await journal.aclose()
+    assert rows_of(path, "SELECT count(*) FROM records") == [(2,)]
+
+
+async def test_a_forgotten_note_is_not_in_the_file(tmp_path: Path) -> None:  # O-16
+    path = tmp_path / "journal.db"
+    journal = await open_journal(path)
+    for number in (1, 2, 3):
+        journal.begin(begun(number))
+    journal.forget(begun(1).id)
+    await journal.flush()
+    journal.forget(begun(2).id)
+    await journal.flush()
+    assert rows_of(path, "SELECT id FROM begun") == [(begun(3).id,)]
+    await journal.aclose()
+
+
 @pytest.mark.slow
 async def test_five_thousand_records_a_second_are_accepted_cheaply_and_none_is_lost(tmp_path: Path) -> None:  # PF-30
     journal = await open_journal(tmp_path / "journal.db")

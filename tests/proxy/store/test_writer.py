@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections.abc import Sequence
@@ -43,6 +44,9 @@ class Disk:
     def begin(self, begun: Begun) -> None:
         self.notes.append(begun.id)
 
+    def forget(self, record_id: str) -> None:
+        self.notes.remove(record_id)
+
     def tidy(self) -> bool:
         return False
 
@@ -66,6 +70,33 @@ async def test_a_note_is_handed_on_before_its_record_and_written_without_one() -
     writer.accept(record(2))
     await writer.run(None, 5.0)
     assert (disk.notes, disk.rows) == ([begun(1).id, begun(2).id], [record(2).id])
+    await writer.aclose()
+
+
+async def test_a_note_that_is_forgotten_is_dropped_whenever_it_was_handed_on() -> None:
+    disk = Disk()
+    writer = BatchWriter(disk, WriterSettings(delay_s=0.001, batch_limit=10))
+    writer.begin(begun(1))
+    writer.begin(begun(2))
+    writer.start()
+    await writer.run(None, 5.0)
+    writer.forget(begun(1).id)
+    await writer.run(None, 5.0)
+    assert disk.notes == [begun(2).id]
+    await writer.aclose()
+
+
+async def test_a_write_that_hangs_is_as_good_as_one_that_failed() -> None:
+    disk = Disk()
+    disk.free.clear()
+    writer = BatchWriter(disk, WriterSettings(delay_s=0.001, stuck_s=0.05))
+    writer.start()
+    writer.accept(record(1))
+    await asyncio.sleep(0.5)
+    assert (writer.healthy, writer.failure) == (False, None)
+    disk.free.set()
+    await writer.run(None, 5.0)
+    assert (writer.healthy, writer.failure) == (True, None)
     await writer.aclose()
 
 
