@@ -29,9 +29,10 @@ class EdgeProtocol(HttpToolsProtocol):
         self._joining = JoiningTransport(transport, batch_of(asyncio.get_running_loop()))
         self._served: Any = vars(self)["app"]  # uvicorn does not say what it is
         self._running: RequestResponseCycle | None = None
+        self._latest: RequestResponseCycle | None = None
         self._deaf = False
         self._in_head = False
-        self._begun = False
+        self._begun = 0
         self._head_bytes = 0
         self._first_bytes = 0
         self._read_bytes = 0
@@ -46,11 +47,15 @@ class EdgeProtocol(HttpToolsProtocol):
         if self._deaf:
             return
         self._read_bytes = len(data)
-        self._begun = False
+        cycle = self._latest
+        at_its_start = not self._in_head and (cycle is None or not cycle.more_body)
+        self._begun = 0
         super().data_received(data)
         if self._in_head:
             if self._begun:
-                self._first_bytes = len(data)  # the head may be the smallest part of it
+                self._first_bytes = len(data)
+                # Behind a body, or behind another request, the head may be the smallest part of what was read.
+                self._head_bytes = len(data) if at_its_start and self._begun == 1 else 0
             else:
                 self._head_bytes += len(data)
             if self._head_bytes > MOST_HEAD_BYTES:
@@ -63,7 +68,8 @@ class EdgeProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin to read the head of a request."""
         super().on_message_begin()
-        self._in_head = self._begun = True
+        self._in_head = True
+        self._begun += 1
         self._head_bytes = 0
         self._head_from = self.loop.time()
 
@@ -91,7 +97,7 @@ class EdgeProtocol(HttpToolsProtocol):
         scope["http_version"] = version
         read = _read_target if len(url) <= _LONGEST_KNOWN else _read_target.__wrapped__
         scope["path"], scope["raw_path"], scope["query_string"] = read(url)
-        cycle = self.cycle = RequestResponseCycle(
+        cycle = self.cycle = self._latest = RequestResponseCycle(
             scope=self.scope,
             transport=self.transport,
             flow=self.flow,

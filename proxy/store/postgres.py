@@ -53,7 +53,6 @@ class _Attempt:
         written: those that are new.
         noted: ids of notes that go with it.
         begun: notes in the table afterwards.
-        forgotten: ids whose notes are not in it.
     """
 
     head: Link
@@ -61,7 +60,6 @@ class _Attempt:
     written: Sequence[Record] = ()
     noted: Sequence[str] = ()
     begun: Set[str] = frozenset()
-    forgotten: Set[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -212,7 +210,7 @@ class PostgresSink:
         self._progress.written += attempt.written
         for name in attempt.noted:
             self._notes.pop(name, None)
-        self._forgotten -= attempt.forgotten
+        self._forgotten &= attempt.begun
 
     def _append(self, connection: Connection, batch: Sequence[Record], taken: int, ids: Set[str]) -> None:
         attempt = _Attempt(self._head)
@@ -225,10 +223,8 @@ class PostgresSink:
                 values = (head.seq, head.hash, self._origin.boot)
                 connection.execute("UPDATE guardrail_boots SET seq = %s, hash = %s WHERE boot = %s", values)
                 attempt = replace(attempt, head=head)
-            noted = tuple(self._notes)
-            forgotten = frozenset(self._forgotten)
-            begun = self._write_notes(connection, ids | forgotten)
-            attempt = replace(attempt, taken=taken, written=tuple(batch), noted=noted, begun=begun, forgotten=forgotten)
+            begun = self._write_notes(connection, ids | self._forgotten)
+            attempt = replace(attempt, taken=taken, written=tuple(batch), noted=tuple(self._notes), begun=begun)
             self._attempt = attempt  # from here on only the head of the chain can say what became of it
         self._attempt = None
         self._stored(attempt)
