@@ -94,6 +94,9 @@ async def _calls(arm: Arm | None, folder: Path, count: int) -> JsonObject:
 
         start, cpu = perf_counter(), process_time()
         await carry_out(made, prepared, {}, Hooks(started=note))
+        if not started:
+            msg = f"nothing was left to run in {folder}: give a folder that no earlier bench has used"
+            raise RuntimeError(msg)
         (begun, begun_cpu), wall, spent = started[0], perf_counter(), process_time()
         return {
             "seconds": round(wall - begun, 2),

@@ -86,7 +86,7 @@ def test_a_wrong_config_is_2(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_a_matrix_that_did_not_come_to_its_end_is_3() -> None:  # its journal may not grow
-    command = f"ulimit -f 400; exec {shlex.quote(sys.executable)} -m proxy.cli matrix --route /v1/embeddings"
+    command = f"ulimit -f 400; exec {shlex.quote(sys.executable)} -m proxy.cli matrix --route /v1/chat/completions"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert (done.returncode, done.stdout) == (3, "")
     assert "error: the matrix failed: StoreError: OperationalError: disk I/O error" in done.stderr.splitlines()
