@@ -66,7 +66,7 @@ async def test_a_killed_stream_is_recorded_at_the_next_start(
             code = await asyncio.to_thread(main, metrics)
             shown = capsys.readouterr().out
             assert (code, "the metrics equal the journal" in shown) == (0, True), shown
-            assert ("1 streams interrupted by a crash" in shown) is bool(found)
+            assert ("1 stream interrupted by a crash" in shown) is bool(found)
             text = (await proxy.client.get("/metrics")).text
             line = 'guardrail_exchanges_total{kind="exchange",model="gpt",outcome="interrupted"} 1.0'
             assert (line in text) is bool(found)

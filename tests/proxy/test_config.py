@@ -245,8 +245,8 @@ def test_names_settings_and_secrets_are_reported_together(tmp_path: Path) -> Non
         for key, place in {
             '"nope"': "nope",
             '"upstream"': "models.m.upstream",
-            '"forced"': "policies.p.input.forced",
             '"key"': "keys.a.key",
+            '"forced"': "policies.p.input.forced",
         }.items()
     ]
 
