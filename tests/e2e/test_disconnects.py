@@ -129,10 +129,10 @@ async def test_leaving_in_the_middle_of_a_stream(
 @pytest.mark.parametrize("stream", [False, True])
 async def test_who_left_just_before_the_answer_has_not_been_answered(tmp_path: Path, stream: bool) -> None:  # O-10
     async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
-        for _ in range(8):  # the watch begins after 50 to 150 ms; these answers come before it
+        for number in range(1, 9):  # the watch begins after 50 to 150 ms; these answers come before it
             up.script(Answer(hold_at=-1))
             _, writer = await open_request(proxy, stream=stream)
-            await up.wait_received(len(up.received) + 1 if not up.received else len(up.received))
+            await up.wait_received(number)
             writer.transport.abort()
             await asyncio.sleep(0.005)
             up.release()
