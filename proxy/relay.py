@@ -61,18 +61,9 @@ class Judging:
 
 
 _TURN_S = 0.01
-"""How long one stream may keep the loop."""
+"""How long one stream may keep the loop: it is looked at after every frame."""
 _WAITED_S = 0.0005
 """A wait for the model server that is longer has let others have it."""
-_TOGETHER = 32
-"""Frames handled between two looks at the clock; those of one read leave together as long as the turn lasts."""
-
-
-def batched(chunks: Sequence[Chunk]) -> Sequence[Sequence[Chunk]]:
-    """Return the chunks of one read in pieces."""
-    if len(chunks) <= _TOGETHER:
-        return (chunks,)
-    return [chunks[start : start + _TOGETHER] for start in range(0, len(chunks), _TOGETHER)]
 
 
 class Relay:
@@ -106,6 +97,7 @@ class Relay:
         self._decided = never if self._plan.exhaustive else settled_by(self._plan)
         self._broken = False
         self._held_since: float | None = None
+        self._since = 0.0
         self._last_write = perf_counter()
         self.ended = False
 
@@ -125,21 +117,17 @@ class Relay:
 
     async def _read(self, chunks: AsyncIterator[bytes]) -> None:
         parser, progress = SseParser(), self._progress
-        turn = waiting = perf_counter()
+        self._since = waiting = perf_counter()
         async for data in chunks:
             now = perf_counter()
             progress.upstream_wait_s += now - waiting
             if now - waiting > _WAITED_S:
-                turn = now
+                self._since = now
             if progress.first_token_s is None:
                 progress.first_token_s = now - self._call.clock
-            for some in batched(self._cut(parser, data)):
-                await self._feed(some)
-                if self.ended:
-                    return
-                if perf_counter() - turn > _TURN_S:  # others wait for the loop, and a caller that left is to be noticed
-                    await asyncio.sleep(0)
-                    turn = perf_counter()
+            await self._feed(self._cut(parser, data))
+            if self.ended:
+                return
             waiting = perf_counter()
         await self._feed(self._cut(parser, None))
         if not self.ended:
@@ -166,9 +154,17 @@ class Relay:
                 await self._judge_chunk(chunk)
             if self.ended:
                 return
+            if perf_counter() - self._since > _TURN_S:
+                await self._yield_loop()
         await self._flush()
         if self._broken:
             await self.abort(RequestError(502, "upstream_error", "The model server reported an error in its stream."))
+
+    async def _yield_loop(self) -> None:
+        """Send what may leave and let others have the loop: a caller that left is to be noticed too."""
+        await self._flush()
+        await asyncio.sleep(0)
+        self._since = perf_counter()
 
     def _note(self, chunk: Chunk) -> None:
         progress = self._progress
