@@ -209,7 +209,7 @@ class Line:
         try:
             progress.replies = call.adapter.reply_segments(body, next_turn(progress.request), call.body)
         except ValueError as error:
-            if not plan.blocking:
+            if not plan.blocking and "output" in call.stages and not body.get("error"):
                 return False
             progress.finish_reasons = {}  # the caller sees none of them
             raise self._refuse_reply() from error

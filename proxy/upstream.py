@@ -206,7 +206,7 @@ class Upstream:
         if reply.status != 200:
             raise from_reply(reply, self._secrets)
         if "json" not in (reply.header("content-type") or "").lower() or not reply.body.strip():
-            raise protocol_error("the model server's reply is not JSON")
+            raise protocol_error("the model server's reply is not JSON", reply.status)
         return UpstreamReply(reply.status, to_caller(reply.headers), reply.body)
 
     async def _open_once(self, path: str, body: bytes, sent: Headers, until: float) -> HttpStream:
@@ -219,7 +219,7 @@ class Upstream:
                     reply = await stream.read_reply(_MAX_ERROR_BYTES)
                 raise from_reply(reply, self._secrets)
             if "text/event-stream" not in (stream.header("content-type") or "").lower():
-                raise protocol_error("the model server did not answer with a stream")
+                raise protocol_error("the model server did not answer with a stream", stream.status)
             usable = True
         except TransportError as error:
             raise from_transport(error) from None

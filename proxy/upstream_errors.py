@@ -80,13 +80,18 @@ def circuit_open(wait_s: float) -> UpstreamError:
     return error
 
 
-def protocol_error(message: str) -> UpstreamError:
-    """Return a 502 for a reply that breaks the protocol."""
-    return UpstreamError(_sentence(message), status=502, code="upstream_error", kind="protocol")
+def protocol_error(message: str, answered: int | None = None) -> UpstreamError:
+    """Return a 502 for a reply that breaks the protocol, and had that status if its head came."""
+    error = UpstreamError(_sentence(message), status=502, code="upstream_error", kind="protocol")
+    return _answered(error, answered)
 
 
 def from_transport(error: TransportError) -> UpstreamError:
     """Translate an error of the HTTP client; a connect error is `RetryableError`."""
+    return _answered(_translated(error), error.status)
+
+
+def _translated(error: TransportError) -> UpstreamError:
     match error.fault:
         case "timeout":
             return timeout_error()
@@ -126,7 +131,7 @@ def from_reply(reply: HttpReply, secrets: tuple[str, ...]) -> UpstreamError:
         return _answered(UpstreamError(msg, status=502, code="upstream_error", kind="status"), reply.status)
     if not 400 <= reply.status < 600:
         msg = f"the model server answered with status {reply.status}, which is not followed"
-        return _answered(protocol_error(msg), reply.status)
+        return protocol_error(msg, reply.status)
     error = _error_of(reply.body)
     refusal = UpstreamStatusError(
         _message_of(error, reply.status, secrets),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from proxy.wire.adapter import EMBEDDINGS_ROUTE, Adapter
 from proxy.wire.input_only import InputOnlyAdapter
@@ -13,6 +14,7 @@ from supervisors.types import Segment
 
 _STRUCTURAL: Final = frozenset({"model", "user", "input", "service_tier", "safety_identifier", "metadata"})
 _FORMATS: Final = frozenset({"float", "base64"})
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 
 
 def request_segments(body: Mapping[str, Any]) -> tuple[Segment, ...]:
@@ -31,4 +33,21 @@ def request_segments(body: Mapping[str, Any]) -> tuple[Segment, ...]:
     return tuple(segments.found)
 
 
-EMBEDDINGS: Final[Adapter] = InputOnlyAdapter(EMBEDDINGS_ROUTE, request_segments)
+def check_reply(reply: Mapping[str, Any]) -> None:
+    """Refuse a reply of another shape, an error or an answer in words: nobody would judge it.
+
+    Raises:
+        ValueError: `data` is no list of objects with an `embedding`, a list or base64.
+    """
+    data: object = reply.get("data")
+    if not isinstance(data, list) or not all(_has_vector(item) for item in cast("list[object]", data)):
+        msg = "the reply is no list of embeddings"
+        raise ValueError(msg)
+
+
+def _has_vector(item: object) -> bool:
+    found = cast("dict[str, object]", item).get("embedding") if isinstance(item, dict) else None
+    return isinstance(found, list) or (isinstance(found, str) and _BASE64.fullmatch(found) is not None)
+
+
+EMBEDDINGS: Final[Adapter] = InputOnlyAdapter(EMBEDDINGS_ROUTE, request_segments, check_reply)

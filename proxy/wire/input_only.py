@@ -20,14 +20,21 @@ class InputOnlyAdapter:
     Args:
         route: its route.
         request_segments: reads a request.
+        check_reply: raises ValueError on a reply that is none of this family.
     """
 
     param = "input"
     terminator = b""
     error_reply = staticmethod(openai_reply)
 
-    def __init__(self, route: str, request_segments: Callable[[Mapping[str, Any]], tuple[Segment, ...]]) -> None:
+    def __init__(
+        self,
+        route: str,
+        request_segments: Callable[[Mapping[str, Any]], tuple[Segment, ...]],
+        check_reply: Callable[[Mapping[str, Any]], None],
+    ) -> None:
         self.route = route
+        self._check_reply = check_reply
         self.upstream_path = route.removeprefix("/v1")
         self._request_segments = request_segments
 
@@ -50,7 +57,8 @@ class InputOnlyAdapter:
     def reply_segments(
         self, reply: Mapping[str, Any], turn: int, body: Mapping[str, Any] | None = None
     ) -> dict[int, tuple[Segment, ...]]:
-        """Return nothing: what leaves here holds no text of a model."""
+        """Return nothing: what leaves here holds no text of a model; raise `ValueError` on a reply that may."""
+        self._check_reply(reply)
         return {}
 
     def finish_reasons(self, reply: Mapping[str, Any]) -> dict[int, str | None]:

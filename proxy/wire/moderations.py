@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NoReturn
 
 from proxy.wire.adapter import MODERATIONS_ROUTE, Adapter
 from proxy.wire.errors import RequestError, invalid
@@ -146,4 +146,10 @@ def _openai_names(verdict: Verdict) -> list[str]:
     return list(names.values())
 
 
-MODERATIONS: Final[Adapter] = InputOnlyAdapter(MODERATIONS_ROUTE, request_segments)
+def refuse_reply(reply: Mapping[str, Any]) -> NoReturn:
+    """Raise ValueError: no model is asked on this route."""
+    msg = "a moderation has no reply of a model"
+    raise ValueError(msg)
+
+
+MODERATIONS: Final[Adapter] = InputOnlyAdapter(MODERATIONS_ROUTE, request_segments, refuse_reply)

@@ -78,6 +78,9 @@ class HttpClient:
                 decoder.check_complete()
             done = True
             return HttpReply(lease.connection.status, headers, body)
+        except TransportError as error:
+            error.status = error.status or lease.connection.status or None
+            raise
         finally:
             lease.release(usable=done)
 
@@ -137,7 +140,8 @@ class HttpStream:
         lease = self._lease = await self._pool.open(self._outgoing)
         try:
             self.headers, self._decoder = _read_head(lease.connection)
-        except TransportError:
+        except TransportError as error:
+            error.status = lease.connection.status
             self._lease = None
             lease.release(usable=False)
             raise

@@ -8,12 +8,14 @@ from collections.abc import Awaitable
 import httptools
 
 from supervisors.transport.batch import batch_of
+from supervisors.transport.framing import announces_more, check_framing
 from supervisors.transport.messages import TransportError, TransportFault, TransportLimits
 
 _HIGH_WATER_BYTES = 256 * 1024
 """Unread body bytes above which the socket is no longer read."""
 
 _MAX_HEAD_BYTES = 64 * 1024
+"""Bytes without any of the body: of the head, or between two pieces of the body."""
 _WRITE_SLICE_BYTES = 256 * 1024
 _STALE_WINDOW_S = 2.0
 """A peer that closes later than this after a request may have worked on it: sending it again is not safe."""
@@ -55,20 +57,11 @@ class Connection(asyncio.Protocol):
     def _reset_reply(self) -> None:
         self.status = 0
         self.headers: list[tuple[str, str]] = []
-        self.head_done = False
-        self.complete = False
+        self.head_done = self.complete = self.got_bytes = False
         self.error: TransportError | None = None
-        self.got_bytes = False
         self._parts: list[bytes] = []
-        self._buffered = 0
-        self._head_bytes = 0
-        self._unparsed_bytes = 0
-        self._whole = False
-        self._max_bytes = 0
-        self._bodyless = False
-        self._sized = False
-        self._keep = False
-        self._reading_paused = False
+        self._buffered = self._head_bytes = self._unparsed_bytes = self._max_bytes = 0
+        self._whole = self._bodyless = self._sized = self._keep = self._reading_paused = False
 
     # What the client calls
 
@@ -223,16 +216,17 @@ class Connection(asyncio.Protocol):
             self._wake()
 
     def _parse(self, data: bytes) -> None:
-        if not self.head_done:
-            self._unparsed_bytes += len(data)
+        self._unparsed_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             self._fail("the peer switched protocols", "protocol")
         except httptools.HttpParserError:
             self._fail("the reply is not HTTP/1.1", "protocol")
-        if self._head_bytes > _MAX_HEAD_BYTES or (not self.head_done and self._unparsed_bytes > _MAX_HEAD_BYTES):
-            self._fail("the reply's headers are larger than 64 KiB", "protocol")
+        if self._head_bytes > _MAX_HEAD_BYTES or self._unparsed_bytes > _MAX_HEAD_BYTES:
+            self._fail("the reply's headers, or what frames its body, are larger than 64 KiB", "protocol")
+        elif self._whole and not self.complete and announces_more(data, b"".join(self._parts[-1:]), self._max_bytes):
+            self._fail(f"the reply is larger than {self._max_bytes} bytes", "too_large")
 
     def eof_received(self) -> None:
         """Accept the end of a body that has no other delimiter."""
@@ -282,12 +276,17 @@ class Connection(asyncio.Protocol):
         status: int = self._parser.get_status_code()
         if status < 200:
             self.headers = []
+            if status < 100:
+                self._fail("the reply has no status", "protocol")
             return
         self.status = status
+        try:
+            self._sized = check_framing(self.headers, 0 if self._bodyless else self._max_bytes)
+        except TransportError as error:
+            self._fail(str(error), error.fault)
+            return
         self.head_done = True
         self._keep = bool(self._parser.should_keep_alive())
-        names = {name for name, _ in self.headers}
-        self._sized = "content-length" in names or "transfer-encoding" in names
         self._release_writer()  # a large body that is still being sent was answered early
         if self._bodyless:
             self._keep = False  # the parser would wait for the body that HEAD announces
@@ -295,6 +294,7 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, data: bytes) -> None:
         """Keep a piece of the body; stop reading when the consumer is behind."""
+        self._unparsed_bytes = 0
         if self._bodyless:
             return
         self._parts.append(data)
@@ -360,7 +360,7 @@ class Connection(asyncio.Protocol):
         self._expect(self._silence_s if self._writable else self._write_s)
 
     def _fail(self, message: str, fault: TransportFault) -> None:
-        self.error = TransportError(message, fault, sent=True)
+        self.error = TransportError(message, fault, sent=True, status=self.status or None)
         self.abort()
         self._wake()
         self._release_writer()

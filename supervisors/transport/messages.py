@@ -36,12 +36,14 @@ class TransportError(GuardrailError):
         message: what happened.
         fault: kind of failure.
         sent: whether any byte of the request may have reached the peer.
+        status: of the reply, if its head came.
     """
 
-    def __init__(self, message: str, fault: TransportFault, *, sent: bool = False) -> None:
+    def __init__(self, message: str, fault: TransportFault, *, sent: bool = False, status: int | None = None) -> None:
         super().__init__(message)
         self.fault: TransportFault = fault
         self.sent = sent
+        self.status = status
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.fake_upstream import Answer, FakeUpstream, chat_chunks, sse
-from tests.e2e.serving import guarded, serving
+from tests.e2e.serving import guarded, policy, serving
 
 DEEP = '{"a":' * 400 + "1" + "}" * 400
 CHOICE = '{"index":0,"message":{"role":"assistant","content":"fine"},"finish_reason":"stop"}'
@@ -32,6 +32,50 @@ async def test_the_status_of_an_error_is_in_the_record(tmp_path: Path, status: i
         assert (await proxy.chat(stream=stream)).status_code == told
         (record,) = await proxy.records()
         assert (record["upstream_call"]["status"], record["upstream_call"]["error_kind"]) == (status, "status")
+
+
+HTML: dict[str, str] = {"content-type": "text/html"}
+SHORT = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9\r\nconnection: close\r\n\r\n{}"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("answer", "status", "kind"),
+    [
+        (Answer(body=b"<html>", headers=HTML), 200, "protocol"),
+        (Answer(body=b"", headers=JSON), 200, "protocol"),
+        (Answer(body=b"{}", headers=JSON | {"content-encoding": "br"}), 200, "protocol"),
+        (Answer(status=302, body=b"x"), 302, "protocol"),
+        (Answer(raw=b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\n\r\n"), 200, "protocol"),
+        (Answer(raw=b"HTTP/1.1 099 x\r\ncontent-length: 0\r\n\r\n"), None, "protocol"),
+        (Answer(raw=b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n"), None, "protocol"),
+    ],
+)
+async def test_a_reply_that_cannot_be_used_is_told_at_once_with_its_status(
+    tmp_path: Path, answer: Answer, status: int | None, kind: str, stream: bool
+) -> None:  # O-11, wire §4
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        up.script(answer)
+        reply = await proxy.chat(stream=stream)
+        assert (reply.status_code, reply.json()["error"]["code"]) == (502, "upstream_error")
+        (record,) = await proxy.records()
+        assert (record["upstream_call"]["status"], record["upstream_call"]["error_kind"]) == (status, kind)
+
+
+async def test_a_whole_reply_that_breaks_off_has_its_status(tmp_path: Path) -> None:
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        up.script(Answer(raw=SHORT))
+        assert (await proxy.chat()).status_code == 502
+        (record,) = await proxy.records()
+        assert (record["upstream_call"]["status"], record["upstream_call"]["error_kind"]) == (200, "connect")
+
+
+async def test_an_error_that_says_200_is_no_answer_even_where_nobody_judges_it(tmp_path: Path) -> None:  # E-05
+    unjudged = policy({"forced": ["words"]})
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, policies=unjudged)) as proxy:
+        up.script(Answer(body=b'{"error":{"message":"no credits","code":402}}', headers=JSON))
+        reply = await proxy.chat()
+        assert (reply.status_code, reply.json()["error"]["code"]) == (502, "upstream_error")
 
 
 @pytest.mark.parametrize("before", [0, 1])

@@ -105,6 +105,36 @@ async def test_streams_and_bad_replies(tmp_path: Path) -> None:
         assert (await embed(proxy, "x")).status_code == 502
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{}",
+        b'{"error":{"message":"violet umbrella"}}',
+        b'{"error":"violet umbrella"}',
+        b'{"data":"violet umbrella"}',
+        b'{"data":["violet umbrella"]}',
+        b'{"data":[{"embedding":"violet umbrella"}]}',
+        b'{"data":[{"embedding":[0.5]},{"index":1}]}',
+        b'{"choices":[{"index":0,"message":{"role":"assistant","content":"violet umbrella"}}]}',
+    ],
+)
+async def test_a_reply_that_is_no_list_of_vectors_does_not_leave(tmp_path: Path, body: bytes) -> None:  # wire §4
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        up.script(Answer(body=body, headers={"content-type": "application/json"}))
+        reply = await embed(proxy, "x")
+        assert (reply.status_code, reply.json()["error"]["code"]) == (502, "upstream_error")
+        assert "umbrella" not in reply.text
+        (record,) = await proxy.records()
+        assert (record["outcome"], record["upstream_call"]["error_kind"]) == ("upstream_error", "protocol")
+
+
+@pytest.mark.parametrize("vectors", [b'{"data":[]}', b'{"data":[{"embedding":"AAAAPw=="},{"embedding":[[0.5]]}]}'])
+async def test_every_form_of_vectors_leaves(tmp_path: Path, vectors: bytes) -> None:  # wire §7
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        up.script(Answer(body=vectors, headers={"content-type": "application/json"}))
+        assert (await embed(proxy, "x")).content == vectors
+
+
 async def test_a_disconnect_closes_the_upstream_and_is_recorded(tmp_path: Path) -> None:  # O-10
     async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
         up.script(Answer(json={}, hold_at=-1))

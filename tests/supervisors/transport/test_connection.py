@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from supervisors.transport import HttpClient, HttpRequest, TransportError, TransportLimits
 from tests.e2e.fake_upstream import Answer, FakeUpstream, Framing
 from tests.e2e.raw_server import serve_raw
-from tests.timing import PATIENCE_S
+from tests.timing import HANGS_S, PATIENCE_S
 
 
 def get(up: FakeUpstream, method: str = "GET") -> HttpRequest:
@@ -89,6 +89,12 @@ async def test_head_does_not_wait_for_the_body_it_announces(up: FakeUpstream, cl
     [
         b"violet umbrella\r\n\r\n",
         b"HTTP/1.1 999999 OK\r\n\r\n",
+        b"HTTP/1.1 000 x\r\ncontent-length: 2\r\n\r\nok",
+        b"HTTP/1.1 099 x\r\ncontent-length: 2\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + b"0" * 70_000,
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n2;" + b"a" * 400_000,
         b"HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n",
         b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\nok",
         b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
@@ -106,6 +112,40 @@ async def test_what_is_not_one_clean_reply_is_a_protocol_fault(
     up.script(Answer(raw=raw))
     assert await fault_of(client, get(up)) == "protocol"
     assert client.idle_connections == 0
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"HTTP/1.1 200 OK\r\ncontent-length: 1001\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nffffffffffffffff\r\n",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n3e9;a=b\r\nx",
+    ],
+)
+async def test_nobody_waits_for_more_than_is_allowed(up: FakeUpstream, raw: bytes) -> None:
+    up.script(Answer(raw=raw, hold_at=1))
+    async with HttpClient(TransportLimits(max_reply_bytes=1000)) as client:
+        request = HttpRequest("GET", f"{up.url}/models", timeout_s=HANGS_S)
+        with pytest.raises(TransportError) as caught:
+            await client.send(request)
+    assert (caught.value.fault, caught.value.status) == ("too_large", 200)
+
+
+async def test_a_failure_after_the_head_has_its_status(up: FakeUpstream, client: HttpClient) -> None:
+    cut = Answer(status=201, body=b"12345", end_at=1, split=2)
+    unknown = Answer(status=202, body=b"12345", headers={"content-encoding": "br"})
+    up.script(cut, unknown, unknown, Answer(raw=b"HTTP/1.1 099 x\r\n\r\n"))
+    found: list[int | None] = []
+    for _ in range(2):
+        with pytest.raises(TransportError) as caught:
+            await client.send(get(up))
+        found.append(caught.value.status)
+    with pytest.raises(TransportError) as caught:
+        await client.stream(get(up)).open()
+    found.append(caught.value.status)
+    with pytest.raises(TransportError) as caught:
+        await client.send(get(up))
+    assert [*found, caught.value.status] == [201, 202, 202, None]
 
 
 async def test_bytes_that_answer_no_request_make_a_connection_unusable(client: HttpClient) -> None:
