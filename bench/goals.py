@@ -47,7 +47,7 @@ _ROWS: tuple[tuple[str, str, str, float, float, Literal["more", "less"]], ...] =
     ("empty_stage", "PF-26", "loop time of an empty stage, µs", 3.0, 1.0, "less"),
     ("chunk", "PF-27", "CPU of one inspected chunk at saturation, default windows, µs", 20, 15, "less"),
     ("chunk_ratio", "PF-27", "÷ our own raw relay", 1.25, 1.15, "less"),
-    ("first_p50", "PF-28", "one stream: added time to the first chunk, p50, ms", 1.0, 0.5, "less"),
+    ("first_p50", "PF-28", "one stream after another: added time to the first chunk, p50, ms", 1.0, 0.5, "less"),
     ("relay_p99", "PF-28", "64 streams: time of a chunk through the proxy, p99, ms", 2.0, 0.5, "less"),
     ("tail", "PF-29", "p99 ÷ p50 at 64 connections", 3, 2, "less"),
     ("records", "PF-30", "records and metrics on the loop, µs a request", 15, 8, "less"),

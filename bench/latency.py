@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.bodies import EXPECT, FIRST_CHUNKS, stream_body, whole_body
-from bench.native import open_loop
+from bench.native import open_loop, streams
 from bench.targets import Target
 
 
@@ -50,6 +50,33 @@ def added_first_token(
 ) -> Mapping[str, Added]:
     """Measure the time to the first chunk of one stream at a time."""
     return _paired(base, others, behaviour, stream_body(behaviour), str(FIRST_CHUNKS), rate, seconds, "first")
+
+
+def first_token_alone(
+    base: Target, others: Sequence[Target], *, rounds: int = 3, each: int = 60, behaviour: str = "first"
+) -> Mapping[str, float]:
+    """Measure what is added to the first chunk, in ms, when one stream follows another without a pause.
+
+    At ten streams a second a process sleeps most of the time, and each stream pays for waking it: its processor has
+    gone to sleep, and its caches hold what others needed. Both are measured; this one is "one stream" of PF-28.
+
+    Args:
+        base: the direct way.
+        others: what is compared with it, in turns.
+        rounds: medians of each target, of which the median counts.
+        each: streams a round.
+        behaviour: of the fake upstream.
+
+    Returns:
+        The added milliseconds by name of the target: difference of the two medians.
+    """
+    medians: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        for target in (base, *others):
+            load = streams(stream_body(behaviour), FIRST_CHUNKS, target.address(behaviour), connections=1, rounds=each)
+            medians.setdefault(target.name, []).append(load.percentile("first", "p50") / 1000)
+    direct = statistics.median(medians[base.name])
+    return {one.name: statistics.median(medians[one.name]) - direct for one in others}
 
 
 def _paired(  # noqa: PLR0913, PLR0917 - the parameters of one measurement

@@ -27,7 +27,8 @@ class Report:
         throughput: by target.
         tails: the same at 64 connections.
         added: by target, whole replies.
-        first: by target, first chunk of a stream.
+        first: by target, first chunk of a stream, at ten streams a second.
+        alone: by target, the same in ms, one stream after another.
         streams: by target, at a reading pace.
         flood: by target, saturated.
         values: measured values by the names of `GOALS`.
@@ -39,6 +40,7 @@ class Report:
     tails: Mapping[str, Throughput] = field(default_factory=dict[str, Throughput])
     added: Mapping[str, Added] = field(default_factory=dict[str, Added])
     first: Mapping[str, Added] = field(default_factory=dict[str, Added])
+    alone: Mapping[str, float] = field(default_factory=dict[str, float])
     streams: Mapping[str, Chunks] = field(default_factory=dict[str, Chunks])
     flood: Mapping[str, Chunks] = field(default_factory=dict[str, Chunks])
     values: dict[str, float] = field(default_factory=dict[str, float])
@@ -107,10 +109,12 @@ def _added_rows(report: Report) -> list[str]:
             f"{one.p99:.2f}",
             f"{one.p99_shift:.2f}",
             f"{report.first[one.name].p50:.2f}" if one.name in report.first else "–",
+            f"{report.alone[one.name]:.2f}" if one.name in report.alone else "–",
         ]
         for one in report.added.values()
     ]
-    return _table(["target", "p50 ms", "p95 ms", "p99 ms", "shift of p99 ms", "first chunk of a stream, p50 ms"], rows)
+    head = ["target", "p50 ms", "p95 ms", "p99 ms", "shift of p99 ms"]
+    return _table([*head, "first chunk, 10 streams a second, p50 ms", "one stream after another, p50 ms"], rows)
 
 
 def _stream_rows(report: Report) -> list[str]:

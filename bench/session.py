@@ -15,7 +15,7 @@ from typing import Protocol
 from bench import peers, throughput
 from bench.conditions import conditions
 from bench.endurance import measure_endurance
-from bench.latency import Added, added_first_token, added_latency
+from bench.latency import Added, added_first_token, added_latency, first_token_alone
 from bench.native import Invalid
 from bench.process import pinned, preferred
 from bench.report import Report
@@ -140,6 +140,7 @@ class Session:
         report = self.report
         added: dict[str, Added] = {}
         first: dict[str, Added] = {}
+        alone: dict[str, float] = {}
         light = [one for one in self.plain if one.name == "nginx"]
         with ours(self.folder, self.upstream, OURS, ["--window-chars", "1"]) as own:
             for group in ([*light, own], *[[peer] for peer in self.peers]):
@@ -147,11 +148,15 @@ class Session:
                 with self.before_others([self.upstream, *group]):
                     self.attempt(f"added latency, {name}", partial(self._add, added, added_latency, group, 50))
                     self.attempt(f"first chunk, {name}", partial(self._add, first, added_first_token, group, 10))
-        report.added, report.first = added, first
+                    self.attempt(f"first chunk of one stream, {name}", partial(self._add_alone, alone, group))
+        report.added, report.first, report.alone = added, first, alone
         if OURS in added:
             report.values |= {"added_p50": added[OURS].p50, "added_p99": added[OURS].p99}
-        if OURS in first:
-            report.values["first_p50"] = first[OURS].p50
+        if OURS in alone:
+            report.values["first_p50"] = alone[OURS]
+
+    def _add_alone(self, found: dict[str, float], group: Sequence[Target]) -> None:
+        found |= first_token_alone(self.upstream, [one for one in group if not one.fixed])
 
     def _add(self, found: dict[str, Added], measure: Paired, group: Sequence[Target], rate: float) -> None:
         fixed = [one.name for one in group if one.fixed]

@@ -136,7 +136,10 @@ class JournalCounters:
         self.records += 1
         self.exchanges.add((record.kind, model, record.outcome))
         for judged in record.verdicts:
-            self._judged(judged, labels)
+            self._assessed(judged, judged.assessment, judged.assessment.supervisor, labels)
+            if judged.late_spans:
+                name = judged.assessment.supervisor
+                self.late_spans.add((name if name in labels.supervisors else OTHER,), judged.late_spans)
         self._decided(record, labels)
         for direction, tokens in usage_tokens(record.usage):
             self.tokens.add((UPSTREAM, direction), tokens)
@@ -149,12 +152,6 @@ class JournalCounters:
         if record.kind == "unguarded":
             self.unguarded.add((route,))
         self._timed(record, labels, model, route)
-
-    def _judged(self, judged: JudgedBy, labels: Labels) -> None:
-        name = judged.assessment.supervisor
-        self._assessed(judged, judged.assessment, name, labels)
-        if judged.late_spans:
-            self.late_spans.add((name if name in labels.supervisors else OTHER,), judged.late_spans)
 
     def _assessed(self, judged: JudgedBy, assessment: Assessment, full: str, labels: Labels) -> None:
         verdict = assessment.verdict

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from proxy.policy import Decision
 from proxy.record import ClientEnd, JudgedBy, Record, UpstreamCall, View, is_text_extra
-from supervisors.types import Assessment, Scope, Stage, Verdict
+from supervisors.types import PLAIN_SAFE, Assessment, Scope, Stage, Verdict
 
 RECORD: Final[Mapping[str, Any]] = {
     "task": None,
@@ -206,7 +206,7 @@ def _verdict_row(judged: JudgedBy, assessment: Assessment, name: str) -> dict[st
     row: dict[str, Any] = {
         "supervisor": name,
         "stage": judged.stage,
-        "label": verdict.label.value,
+        "label": verdict.label._value_,  # not `value`: a property of Python code
         "seconds": round(assessment.seconds, 6),
         "passes": assessment.passes,
         "chars_judged": assessment.chars_judged,
@@ -220,6 +220,8 @@ def _verdict_row(judged: JudgedBy, assessment: Assessment, name: str) -> dict[st
 
 def _is_plain(judged: JudgedBy, verdict: Verdict) -> bool:
     """Say whether a verdict is a label and perhaps a score, as nearly all are."""
+    if verdict is PLAIN_SAFE:
+        return judged.enforce and not judged.late_spans
     return not (
         verdict.cause
         or verdict.detail
@@ -264,7 +266,7 @@ def decision_row(decision: Decision) -> dict[str, Any]:
     row: dict[str, Any] = {
         "policy": decision.policy,
         "stage": decision.stage,
-        "label": decision.label.value,
+        "label": decision.label._value_,
         "action": decision.action,
         "seconds": round(decision.seconds, 6),
     }

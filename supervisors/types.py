@@ -349,9 +349,13 @@ class Supervisor(Protocol):
         ...
 
 
+PLAIN_SAFE = Verdict(Label.SAFE)
+"""What a supervisor says that has found nothing and measures nothing."""
+
+
 def safe(*, score: float | None = None, detail: str | None = None) -> Verdict:
-    """Return a plain safe verdict; use `dataclasses.replace` for further fields."""
-    return Verdict(Label.SAFE, score=score, detail=detail)
+    """Return a plain safe verdict, one and the same without arguments; `dataclasses.replace` sets further fields."""
+    return PLAIN_SAFE if score is None and detail is None else Verdict(Label.SAFE, score=score, detail=detail)
 
 
 def unsafe(

@@ -97,10 +97,9 @@ def segments_hmac(secret: bytes, segments: Sequence[Segment]) -> str | None:
 
     The lengths go in too, so that moving a boundary between two segments changes the digest.
     """
-    if not any(segment.text for segment in segments):
-        return None
-    parts = [f"{len(segment.text)}:{segment.text}" for segment in segments]
-    return text_hmac(secret, "".join(parts))
+    texts = [segment.text for segment in segments]
+    joined = "".join([f"{len(text)}:{text}" for text in texts])
+    return text_hmac(secret, joined) if len(joined) > 2 * len(texts) or any(texts) else None
 
 
 def build_content(texts: Sequence[Texts], secret: bytes) -> Mapping[str, Any] | None:
