@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +11,6 @@ from supervisors.errors import ConfigError
 from supervisors.windows import TOKENIZER, Text, Windows, check_files, check_packages, find_order
 
 EXTRA: Final = ("onnxruntime", "tokenizers", "numpy")
-_BATCH: Final = 16
 
 
 def check_extra() -> None:
@@ -75,22 +73,17 @@ class OnnxModel:
         Raises:
             WrongScores: the graph's output is not what the card says.
         """
-        windows = self._windows.cut(text)
         rows: Rows = []
-        for start in range(0, len(windows), _BATCH):
-            rows += self._run(windows[start : start + _BATCH])
+        for window in self._windows.cut(text):
+            rows += self._run(window)
         return rows
 
-    def _run(self, windows: Sequence[Any]) -> Rows:
-        longest = max([len(window.ids) for window in windows])
-        columns = {
-            "input_ids": [_pad(window.ids, longest) for window in windows],
-            "attention_mask": [_pad(window.attention_mask, longest) for window in windows],
-            "token_type_ids": [_pad(window.type_ids, longest) for window in windows],
-        }
-        feed = {name: self._numpy.array(columns[name], dtype=self._numpy.int64) for name in self._inputs}
+    def _run(self, window: Any) -> Rows:
+        """Score one window: padding and neighbours would change what a graph of integers says, and need more memory."""
+        columns = {"input_ids": window.ids, "attention_mask": window.attention_mask, "token_type_ids": window.type_ids}
+        feed = {name: self._numpy.array([columns[name]], dtype=self._numpy.int64) for name in self._inputs}
         logits: list[list[float]] = self._session.run(None, feed)[0].tolist()
-        return read_logits(self._card, self._order, logits, len(windows))
+        return read_logits(self._card, self._order, logits, 1)
 
 
 def _runtime_errors() -> tuple[type[Exception], ...]:
@@ -98,7 +91,3 @@ def _runtime_errors() -> tuple[type[Exception], ...]:
     module = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
     found = [value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Exception)]
     return (RuntimeError, OSError, ValueError, *found)
-
-
-def _pad(values: Sequence[int], length: int) -> list[int]:
-    return [*values, *[0] * (length - len(values))]

@@ -93,3 +93,11 @@ async def test_topics_are_judged_without_a_server() -> None:
     verdict = (await ask("t", guard, exchange(BREAD), FakeContext())).verdict
     assert (verdict.label, verdict.categories, verdict.tokens) == (Label.UNSAFE, ("baking",), None)
     assert (await ask("t", guard, exchange(ROAD), FakeContext())).verdict.label is Label.SAFE
+
+
+@needs_model
+def test_the_vector_of_a_text_does_not_depend_on_what_is_embedded_with_it() -> None:
+    model = MiniLM()
+    alone = model.embed([BREAD]).vectors[0]
+    beside = model.embed([ROAD * 40, BREAD, LOAF]).vectors[1]
+    assert beside == alone
