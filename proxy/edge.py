@@ -31,8 +31,9 @@ class EdgeProtocol(HttpToolsProtocol):
         self._running: RequestResponseCycle | None = None
         self._latest: RequestResponseCycle | None = None
         self._deaf = False
-        self._in_head = False
+        self._in_head = self._in_body = False
         self._begun = 0
+        self._bare_bytes = 0
         self._head_bytes = 0
         self._first_bytes = 0
         self._read_bytes = 0
@@ -43,10 +44,12 @@ class EdgeProtocol(HttpToolsProtocol):
         self._wait(self.head_s)
 
     def data_received(self, data: bytes) -> None:
-        """Serve what has come; a head has a limit of bytes and of time."""
+        """Serve what has come; a head, and what frames a body, have a limit of bytes, and a head one of time."""
         if self._deaf:
             return
         self._read_bytes = len(data)
+        self._bare_bytes += len(data)
+        until, in_body = self._until, self._in_body
         cycle = self._latest
         at_its_start = not self._in_head and (cycle is None or not cycle.more_body)
         self._begun = 0
@@ -62,8 +65,13 @@ class EdgeProtocol(HttpToolsProtocol):
                 self._reject_head()
             else:
                 self._wait(self._head_from + self.head_s - self.loop.time())
-        elif self._running is not None and self._running.response_complete:  # a body that came after its answer
-            self._wait(self.timeout_keep_alive)
+        elif self._in_body and self._bare_bytes > MOST_HEAD_BYTES:
+            self._reject_bare()
+        elif self._running is None or self._running.response_complete:
+            if until is None or in_body is not self._in_body:  # the end of a body whose answer has left
+                self._wait(self.timeout_keep_alive)
+            else:  # what begins no request buys no time
+                self._until = until
 
     def on_message_begin(self) -> None:
         """Begin to read the head of a request."""
@@ -80,6 +88,8 @@ class EdgeProtocol(HttpToolsProtocol):
         """
         parser, url = cast("Any", self.parser), self.url  # there is one while it calls back
         self._in_head = False
+        self._in_body = True
+        self._bare_bytes = 0
         self.headers = []  # what the scope holds is complete: trailers are no headers
         at_most = self._read_bytes if self._begun else self._first_bytes + self._head_bytes + self._read_bytes
         if at_most > MOST_HEAD_BYTES and self._head_size() > MOST_HEAD_BYTES:
@@ -125,6 +135,14 @@ class EdgeProtocol(HttpToolsProtocol):
         headers = cast("dict[str, Any]", self.scope)["headers"]
         return len(self.url) + sum([len(name) + len(value) + 4 for name, value in headers])
 
+    def _reject_bare(self) -> None:
+        """End what sends trailers, or extensions of chunks, and none of its body."""
+        if self._running is not None and self._running.response_complete:
+            self._deaf = True
+            self._joining.close()
+        else:
+            self._reject(431, f"At most {MOST_HEAD_BYTES} bytes may stand between two pieces of a body, or behind it.")
+
     def _reject_head(self) -> None:
         self._reject(431, f"The head of a request may have {MOST_HEAD_BYTES} bytes.")
 
@@ -134,8 +152,14 @@ class EdgeProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of a body, unless it belongs to a request that was refused."""
+        self._bare_bytes = 0
         if not self._deaf:
             super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Note the end of a request."""
+        self._in_body = False
+        super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """Serve the next pipelined request, or wait for one.
@@ -148,8 +172,8 @@ class EdgeProtocol(HttpToolsProtocol):
         self.flow.resume_reading()
         if self.pipeline:
             self._start(self.pipeline.pop()[0])
-        elif not self._in_head:
-            self._wait(self.timeout_keep_alive)
+        elif not self._in_head:  # the rest of a body may follow its answer, though not for ever
+            self._wait(self.head_s if self._in_body else self.timeout_keep_alive)
 
     def _wait(self, seconds: float) -> None:
         """Close the connection after so many seconds, unless something comes."""

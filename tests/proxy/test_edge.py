@@ -27,7 +27,8 @@ class App:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         path = scope["path"]
-        await receive()
+        if path != "/early":
+            await receive_whole(receive)
         self.headers.append(dict(scope["headers"]))
         if path == "/wait":
             while (await receive())["type"] != "http.disconnect":
@@ -43,6 +44,14 @@ class App:
         await send({"type": "http.response.body", "body": b""})
         if path == "/big":
             self.left.set()
+
+
+async def receive_whole(receive: Any) -> None:
+    """Read the body to its end, or until the caller has left."""
+    while (message := await receive()).get("more_body"):
+        pass
+    if message["type"] == "http.disconnect":
+        raise ConnectionResetError
 
 
 @asynccontextmanager
@@ -99,6 +108,74 @@ async def test_a_head_has_a_limit_of_time() -> None:
             writer.write(sent)
             assert await reader.read() == b""
             writer.close()
+
+
+@pytest.mark.parametrize("noise", [b"\r\n", b"\r\n\r\n\r\n"])
+async def test_what_begins_no_request_buys_no_time(noise: bytes) -> None:
+    async with served(head_s=0.3) as (_, connect):
+        reader, writer = await connect()
+        with suppress(ConnectionError):
+            for _ in range(1000):  # an end of the connection is what ends this
+                writer.write(noise)
+                await writer.drain()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(0.02):
+                        assert await reader.read() == b""
+                        break
+        assert reader.at_eof()
+        writer.close()
+
+
+BROKEN = b"POST /a HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "endless", [b"x-a: b\r\n", b"a:\r\n", b"long"], ids=["trailers", "short trailers", "one long trailer"]
+)
+@pytest.mark.parametrize("path", [b"/early", b"/a"])
+async def test_what_frames_a_body_has_a_limit_of_bytes(path: bytes, endless: bytes) -> None:  # R-01, X-07
+    async with served() as (app, connect):
+        reader, writer = await connect()
+        writer.write(BROKEN.replace(b"/a", path) + b"2\r\n{}\r\n0\r\n")
+        if path == b"/early":
+            assert (await reader.readuntil(b"0\r\n\r\n")).startswith(b"HTTP/1.1 200")
+        with suppress(ConnectionError):
+            for _ in range(64):
+                writer.write(endless * (MOST_HEAD_BYTES // len(endless)))
+                await writer.drain()
+        with suppress(ConnectionError):
+            answer = await reader.read()
+            assert answer.startswith(b"HTTP/1.1 431") if path == b"/a" else not answer
+        writer.close()
+        assert len(app.headers) == (path == b"/early")
+
+
+async def test_the_rest_of_a_body_has_a_limit_of_time_once_it_is_answered() -> None:
+    async with served(head_s=0.3) as (_, connect):
+        reader, writer = await connect()
+        writer.write(b"POST /early HTTP/1.1\r\nhost: h\r\ncontent-length: 100000\r\n\r\n")
+        assert (await reader.readuntil(b"0\r\n\r\n")).startswith(b"HTTP/1.1 200")
+        with suppress(ConnectionError):
+            for _ in range(1000):
+                writer.write(b"x")
+                await writer.drain()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(0.02):
+                        assert await reader.read() == b""
+                        break
+        assert reader.at_eof()
+        writer.close()
+
+
+async def test_a_body_that_ends_after_its_answer_keeps_the_connection() -> None:
+    async with served(head_s=PATIENCE_S) as (app, connect):
+        reader, writer = await connect()
+        writer.write(b"POST /early HTTP/1.1\r\nhost: h\r\ncontent-length: 4\r\n\r\nab")
+        await reader.readuntil(b"0\r\n\r\n")
+        writer.write(b"cd" + GOOD)
+        assert (await reader.readuntil(b"/v1/a")).startswith(b"HTTP/1.1 200")
+        assert len(app.headers) == 2
+        writer.close()
 
 
 async def test_a_long_head_is_refused_however_it_arrives() -> None:
