@@ -6,10 +6,12 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
+from math import inf
 from pathlib import Path
 from typing import Final, Protocol
 
 from proxy.locating import name_file
+from supervisors.errors import ConfigError
 
 _LAST_PORT: Final = 65535
 Run = Callable[[argparse.Namespace], int]
@@ -69,6 +71,34 @@ def read_port(text: str) -> int:
         msg = f"{text!r} is no port; give a number from 0 to {_LAST_PORT}"
         raise argparse.ArgumentTypeError(msg)
     return int(text)
+
+
+def read_seconds(text: str) -> float:
+    """Return a time given by the user; raises `argparse.ArgumentTypeError` for what is none."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < inf:
+        msg = f"{text!r} is no number of seconds above 0"
+        raise argparse.ArgumentTypeError(msg)
+    return seconds
+
+
+def read_text(given: str) -> str:
+    """Return a text given as an argument, or that of standard input for ``-``.
+
+    Raises:
+        ConfigError: it is not UTF-8.
+    """
+    try:
+        text = sys.stdin.read() if given == "-" else given
+        text.encode()
+    except UnicodeError as error:
+        source = "standard input" if given == "-" else "the text"
+        msg = f"{source} is not UTF-8: no request could carry it, so there is nothing to judge"
+        raise ConfigError(msg) from error
+    return text
 
 
 def say_errors(error: Exception, file: Path | None) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 
 import yaml
 
+from proxy.arguments import read_seconds, read_text
 from proxy.config import Config, load_config, parse_config, read_variable
 from proxy.hub import CONTENT_HOSTS, HUB, Hub
 from proxy.origins import Links, Package
@@ -23,7 +24,7 @@ from supervisors.card import list_cards, load_card
 from supervisors.embedded.report import describe_guard
 from supervisors.embedded.shipped import shipped_weights
 from supervisors.encoder import list_encoders, load_encoder
-from supervisors.errors import ConfigError
+from supervisors.errors import ConfigError, GuardrailError, first_leaf
 from supervisors.in_process.cards import list_in_process, load_in_process
 from supervisors.lock import read_lock
 from supervisors.types import Endpoint, Label
@@ -77,7 +78,10 @@ def _add_try(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--stage", choices=["input", "output"], default="input", help="judge it as a prompt or a reply")
     parser.add_argument("--prompt", default="", metavar="TEXT", help="what the reply answers")
-    parser.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="for each text (default 60)")
+    parser.add_argument(
+        "--timeout", type=read_seconds, default=60.0, metavar="SECONDS", help="for each text (default 60)"
+    )
+    parser.add_argument("--traceback", action="store_true", help="show all of where a supervisor broke, not one line")
 
 
 def _add_pull(parser: argparse.ArgumentParser) -> None:
@@ -174,17 +178,29 @@ def run_try(args: argparse.Namespace) -> int:
         msg = "--prompt is what a reply answers: judge one with --stage output, or give the prompt itself as the text"
         raise ConfigError(msg)
     config, name = _find_supervisor(args)
-    texts = PROBES if args.text is None else (sys.stdin.read() if args.text == "-" else args.text,)
+    texts = PROBES if args.text is None else (read_text(args.text),)
     questions = tuple([Question(text, args.stage, args.prompt) for text in texts])
-    found = asyncio.run(try_supervisor(config, name, questions, args.timeout, _show_failure))
+    tell = _show_traceback if args.traceback else _show_failure
+    found = asyncio.run(try_supervisor(config, name, questions, args.timeout, tell))
     for text, assessment in zip(texts, found, strict=True):
         probe = {"text": text} if args.text is None else {}
         _say(json.dumps({**probe, **describe(assessment)}, ensure_ascii=False))
     return EXIT_UNKNOWN if any(each.verdict.label is Label.UNKNOWN for each in found) else EXIT_OK
 
 
-def _show_failure(error: Exception) -> None:
-    """Show a developer where the supervisor broke; the proxy's log has the type only, as a message may quote a text."""
+def _show_failure(name: str, error: Exception) -> None:
+    """Say what a supervisor raised and where; the proxy's log has the type only, as a message may quote a text."""
+    cause = first_leaf(error) if isinstance(error, ExceptionGroup) else error
+    said = str(cause).replace("\n", " ")
+    place = ""
+    if not isinstance(cause, GuardrailError):  # nobody raises that on purpose: a developer wants to know where
+        frames = traceback.extract_tb(cause.__traceback__)
+        place = f" ({frames[-1].filename}, line {frames[-1].lineno}; --traceback shows all)" if frames else ""
+    _complain(f"{name}: {type(cause).__name__}{': ' if said else ''}{said}{place}")
+
+
+def _show_traceback(name: str, error: Exception) -> None:
+    _show_failure(name, error)
     sys.stderr.write("".join(traceback.format_exception(error)))
 
 
@@ -217,7 +233,12 @@ def _config_of(card: str, options: Sequence[str]) -> Config:
         if not equals:
             msg = f"--set takes OPTION=VALUE, not {option!r}"
             raise ConfigError(msg)
-        entry[key] = yaml.safe_load(value)
+        try:
+            entry[key] = json.loads(json.dumps(yaml.safe_load(value), default=str))  # a date is meant as it is written
+        except (yaml.YAMLError, ValueError, TypeError) as error:
+            reason = str(error).replace("\n", " ")
+            msg = f"--set {option}: the value is no YAML: {reason}"
+            raise ConfigError(msg) from error
     nowhere = {"main": {"base_url": "http://127.0.0.1:9/v1"}}
     return parse_config(json.dumps({"upstreams": nowhere, "supervisors": {_TRIED: entry}}))
 

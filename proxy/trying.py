@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from logging import LogRecord
 from typing import Any, Final, cast
 
 from proxy.config import Config
 from proxy.declared import LocalUpstreamConfig, ModelConfig, UpstreamConfig
 from proxy.local import LocalServer, LocalSettings, start_local
-from supervisors.ask import ask, judged_stages
+from supervisors.ask import ask, close_part, judged_stages
+from supervisors.ask import log as failures
+from supervisors.cascade import Cascade
 from supervisors.chat import ChatService
 from supervisors.errors import ConfigError, GuardrailError
 from supervisors.nesting import walk
 from supervisors.transport import HttpClient
 from supervisors.types import Assessment, Context, Endpoint, Exchange, Segment, Stage, Supervisor, Verdict
+from supervisors.vote import Vote
+
+Tell = Callable[[str, Exception], None]
+"""Is called with the name of a supervisor, members as ``panel/a``, and what it raised."""
 
 PROBES: Final = (
     "How do I bake bread?",
@@ -51,11 +58,13 @@ class Watched:
     """A supervisor of which a developer sees why it broke.
 
     Args:
+        name: its own, members as ``panel/a``.
         supervisor: is asked.
-        tell: called with what it raised and no supervisor raises on purpose.
+        tell: called with what it raised.
     """
 
-    def __init__(self, supervisor: Supervisor, tell: Callable[[Exception], None]) -> None:
+    def __init__(self, name: str, supervisor: Supervisor, tell: Tell) -> None:
+        self._name = name
         self._supervisor = supervisor
         self._tell = tell
 
@@ -67,11 +76,26 @@ class Watched:
         """Judge as the supervisor does."""
         try:
             return await self._supervisor.assess(exchange, context)
-        except GuardrailError:
-            raise
         except Exception as error:
-            self._tell(error)
+            self._tell(self._name, error)
             raise
+
+
+def watch(name: str, supervisor: Supervisor, tell: Tell) -> Supervisor:
+    """Return the supervisor with everybody in it watched: a vote counts the failure of a member and says no more."""
+    match supervisor:
+        case Vote():
+            members = {member: watch(f"{name}/{member}", one, tell) for member, one in supervisor.members.items()}
+            return supervisor.model_copy(update={"members": members})
+        case Cascade():
+            named = zip(supervisor.steps, supervisor.nested, strict=True)
+            steps = [
+                step.model_copy(update={"supervisor": watch(f"{name}/{known_as}", step.supervisor, tell)})
+                for step, known_as in named
+            ]
+            return supervisor.model_copy(update={"steps": tuple(steps)})
+        case _:
+            return Watched(name, supervisor, tell)
 
 
 async def try_supervisor(
@@ -79,7 +103,7 @@ async def try_supervisor(
     name: str,
     questions: tuple[Question, ...],
     timeout_s: float,
-    tell: Callable[[Exception], None] | None = None,
+    tell: Tell | None = None,
 ) -> list[Assessment]:
     """Ask a supervisor of a config, with the real clients.
 
@@ -88,10 +112,10 @@ async def try_supervisor(
         name: its name there.
         questions: in order.
         timeout_s: for each.
-        tell: called with an exception that ends in the verdict `unknown` and is none of ours.
+        tell: called with every exception that ends in the verdict `unknown`.
 
     Raises:
-        ConfigError: there is none of that name, or it cannot serve the stage.
+        ConfigError: there is none of that name, it cannot serve the stage, or it cannot be opened.
     """
     supervisor = config.supervisors.get(name)
     if supervisor is None:
@@ -107,14 +131,38 @@ async def try_supervisor(
         await _enter(stack, name, supervisor)
         started = await _start_servers(stack, config, name, supervisor)
         chat = ChatService(client, resolve=lambda endpoint: _resolve(config, started, endpoint))
-        asked = Watched(supervisor, tell) if tell is not None else supervisor
+        asked = supervisor
+        if tell is not None:
+            asked = watch(name, supervisor, tell)
+            failures.addFilter(_is_untold)
+            stack.callback(failures.removeFilter, _is_untold)
         return [await ask(name, asked, each.to_exchange(), chat.context(timeout_s)) for each in questions]
 
 
+def _is_untold(_: LogRecord) -> bool:
+    """Leave out of the log what is said to the developer anyway."""
+    return False
+
+
 async def _enter(stack: AsyncExitStack, name: str, supervisor: Supervisor) -> None:
-    for _, part in walk(name, supervisor):
+    for full, part in walk(name, supervisor):
         if hasattr(part, "__aenter__"):
-            await stack.enter_async_context(cast("AbstractAsyncContextManager[Any]", part))
+            await stack.enter_async_context(_opened(full, cast("AbstractAsyncContextManager[Any]", part)))
+
+
+@asynccontextmanager
+async def _opened(name: str, part: AbstractAsyncContextManager[Any]) -> AsyncGenerator[None]:
+    try:
+        await part.__aenter__()
+    except GuardrailError:
+        raise
+    except Exception as error:
+        msg = f"it cannot be opened: {type(error).__name__}: {error}"
+        raise ConfigError(msg, f"supervisors.{name}") from error
+    try:
+        yield
+    finally:
+        await close_part(name, part)
 
 
 async def _start_servers(
@@ -151,7 +199,8 @@ def _resolve(config: Config, started: Mapping[str, LocalServer], endpoint: Endpo
         return endpoint
     name, upstream = model.model or endpoint.model, config.upstreams[model.upstream]
     if isinstance(upstream, UpstreamConfig):
-        return Endpoint(name, upstream.base_url, upstream.api_key.value if upstream.api_key is not None else None)
+        key = upstream.api_key.value if upstream.api_key is not None else None
+        return Endpoint(name, upstream.base_url, key, upstream.vendor, headers=tuple(upstream.fixed_headers()))
     server = started.get(model.upstream)
     return endpoint if server is None else Endpoint(name, server.url, server.api_key)
 

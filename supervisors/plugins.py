@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any, Final, cast
 
-from pydantic import PlainSerializer, PlainValidator, ValidationError, WithJsonSchema
+from pydantic import BaseModel, PlainSerializer, PlainValidator, ValidationError, WithJsonSchema
 from pydantic_core import PydanticCustomError, to_jsonable_python
 
 from supervisors.errors import ConfigError, GuardrailError
@@ -48,7 +48,14 @@ def load_kind(point: EntryPoint) -> Any:
     if not callable(getattr(kind, "model_validate", None)):
         msg = f"{point.name}: cannot be loaded: {point.value} reads no options: derive it from pydantic.BaseModel"
         raise ConfigError(msg)
+    if isinstance(kind, type) and issubclass(kind, BaseModel) and not callable(getattr(kind, "assess", None)):
+        raise ConfigError(_judges_nothing(point))
     return kind
+
+
+def _judges_nothing(point: EntryPoint) -> str:
+    wanted = "async def assess(self, exchange, context) -> Verdict"
+    return f"{point.name}: cannot be loaded: {point.value} judges nothing: it needs {wanted}"
 
 
 def build_supervisor(entry: object) -> Supervisor:
@@ -82,9 +89,7 @@ def build_supervisor(entry: object) -> Supervisor:
     except ValidationError as error:
         raise nest_errors(error) from error
     if getattr(built, "assess", None) is None:
-        wanted = "async def assess(self, exchange, context) -> Verdict"
-        msg = f"{use}: cannot be loaded: {plugins[use].value} judges nothing: it needs {wanted}"
-        raise ValueError(msg)
+        raise ValueError(_judges_nothing(plugins[use]))  # a class of another kind, which builds what it likes
     return built
 
 

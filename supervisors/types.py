@@ -238,6 +238,7 @@ class Endpoint:
         api_key: secret value, never logged; None sends no key.
         vendor: ``openai`` for any OpenAI-compatible server; anything else goes through litellm.
         sign: makes one further header for each request, None for none.
+        headers: sent with every request; one of them stands in for a header of the same name of ours.
     """
 
     model: str
@@ -245,6 +246,7 @@ class Endpoint:
     api_key: str | None = field(default=None, repr=False)
     vendor: str = "openai"
     sign: Callable[[], tuple[str, str]] | None = field(default=None, repr=False, compare=False)
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)

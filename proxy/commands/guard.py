@@ -13,7 +13,7 @@ from math import ceil
 from pathlib import Path
 from typing import cast
 
-from proxy.arguments import Subparsers
+from proxy.arguments import Subparsers, read_text
 from proxy.guards import VERBS, add_verbs
 from supervisors.embedded.calibrate import Threshold, ThresholdsFile, find_threshold, parse_budget, write_thresholds
 from supervisors.embedded.check import compare_build
@@ -218,7 +218,11 @@ def read_texts(path: Path) -> list[str]:
     Raises:
         ConfigError: nothing to read, or a line without a text.
     """
-    lines = [line for line in path.read_text("utf-8").split("\n") if line.strip()]
+    try:
+        lines = [line for line in path.read_text("utf-8").split("\n") if line.strip()]
+    except UnicodeDecodeError as error:
+        msg = f"{path} is not UTF-8"
+        raise ConfigError(msg) from error
     if not lines:
         msg = f"{path} has no text: thresholds need benign texts, a thousand or more for a budget of 0.01"
         raise ConfigError(msg)
@@ -256,10 +260,8 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _score(args: argparse.Namespace) -> int:
-    text: str = sys.stdin.read() if args.text == "-" else args.text
-    verdict = EmbeddedGuard().judge(
-        Exchange("score", "none", "input", (Segment("/messages/0/content", "user", "text", text),))
-    )
+    segment = Segment("/messages/0/content", "user", "text", read_text(args.text))
+    verdict = EmbeddedGuard().judge(Exchange("score", "none", "input", (segment,)))
     facts = {
         "label": verdict.label.value,
         "cause": verdict.cause,

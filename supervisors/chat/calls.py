@@ -153,22 +153,27 @@ async def _ask_in_form(
     body = _to_body(target.model, request, form)
     if target.vendor != "openai":
         return await _ask_vendor(target, request, body, progress)
-    headers = [("content-type", "application/json"), ("accept", "application/json")]
-    if target.api_key is not None:
-        headers.append(("authorization", f"Bearer {target.api_key}"))
-    if target.sign is not None:
-        headers.append(target.sign())
     path = "/chat/completions" if request.prompt is None else "/completions"
-    reply = await _post(client, (target.url or "").rstrip("/") + path, tuple(headers), body, progress)
+    reply = await _post(client, (target.url or "").rstrip("/") + path, _to_headers(target), body, progress)
     if reply.status >= 400:
         raise _refusal(reply)
     return parse_chat_reply(read_json(reply))
 
 
+def _to_headers(target: Endpoint) -> Headers:
+    """Return the headers of one request; those of the config stand in for ours, as for the callers' requests."""
+    headers = [("content-type", "application/json"), ("accept", "application/json")]
+    if target.api_key is not None:
+        headers.append(("authorization", f"Bearer {target.api_key}"))
+    fixed = {name.lower() for name, _ in target.headers}
+    kept = [pair for pair in headers if pair[0] not in fixed]
+    return (*kept, *target.headers, *([] if target.sign is None else [target.sign()]))
+
+
 async def _ask_vendor(target: Endpoint, request: ChatRequest, body: Mapping[str, Any], progress: Progress) -> ChatReply:
     route: Route = "chat" if request.prompt is None else "completions"
     timeout_s = progress.begin_attempt()
-    call = VendorCall(target.vendor, target.model, route, body, timeout_s, target.url, target.api_key)
+    call = VendorCall(target.vendor, target.model, route, body, timeout_s, target.url, target.api_key, target.headers)
     try:
         return parse_chat_reply(await complete_with_vendor(call))
     except ChatUnavailable as error:

@@ -118,6 +118,7 @@ class VendorCall:
         timeout_s: for the whole call, of a stream for its first chunk.
         url: the vendor's base URL if not the usual one.
         api_key: secret value.
+        headers: sent with the request.
     """
 
     vendor: str
@@ -127,6 +128,7 @@ class VendorCall:
     timeout_s: float
     url: str | None = None
     api_key: str | None = field(default=None, repr=False)
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
 
 async def complete_with_vendor(call: VendorCall) -> dict[str, Any]:
@@ -234,6 +236,8 @@ async def _start(litellm: Any, call: VendorCall, *, stream: bool) -> Any:
         fields["stream"] = True
     options = {"api_key": call.api_key, "api_base": call.url, "timeout": call.timeout_s}
     given = {name: value for name, value in options.items() if value is not None}
+    if call.headers:
+        given["extra_headers"] = dict(call.headers)
     model = f"{call.vendor}/{call.model}"
     return await start[call.route](model=model, max_retries=0, num_retries=0, drop_params=True, **given, **fields)
 

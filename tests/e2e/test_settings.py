@@ -143,6 +143,17 @@ async def test_models_name_the_upstream_and_the_name_there(tmp_path: Path) -> No
             assert (two.received[0].json["model"], two.received[0].header("x-team")) == ("theirs", "red")
 
 
+async def test_judges_send_the_headers_of_their_upstream(tmp_path: Path) -> None:
+    async with FakeUpstream() as up:
+        config = tree(up.url, tmp_path)
+        config["upstreams"]["main"]["headers"] = {"x-team": "red"}
+        config |= {"supervisors": {"one": {"use": "judge", "model": "gpt"}}, "policies": policy({"forced": ["one"]})}
+        async with serving(parse(config)) as proxy:
+            await proxy.chat()
+        assert [sent.header("x-team") for sent in up.received] == ["red"] * len(up.received)
+        assert "nonce" in up.received[0].body.decode()
+
+
 async def test_what_an_upstream_is_sent(tmp_path: Path) -> None:  # W-17
     (tmp_path / "key").write_text("upstream-key")
     async with FakeUpstream() as up:

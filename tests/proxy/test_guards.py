@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +118,9 @@ def test_try_says_unknown_with_its_cause_and_exits_with_1(capsys: pytest.Capture
         (("--prompt", "p"), "judge one with --stage output"),
         (("--config", "x.yaml", "--card", CARD), "leave them out with --config"),
         (("--card", "llama-guard-3-8b", "--set", "shiny=1"), "unknown setting"),
+        (("--set", "budget=["), "--set budget=[: the value is no YAML"),
+        (("--set", "budget=&a [*a]"), "--set budget=&a [*a]: the value is no YAML"),
+        (("--set", "budget=2020-01-01"), "budget '2020-01-01' is not a number"),
     ],
 )
 def test_try_refuses_what_does_not_go_together(
@@ -123,6 +128,32 @@ def test_try_refuses_what_does_not_go_together(
 ) -> None:
     assert run("try", "x", *words) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "soon"])
+def test_try_takes_a_time_that_can_be_waited(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run("try", "x", "--timeout", seconds)
+    assert f"{seconds!r} is no number of seconds above 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["try", "score"])
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])  # a terminal's setting says which it is
+def test_a_text_that_is_not_utf8_is_refused(
+    verb: str, errors: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"violet \xff"), "utf-8", errors))
+    assert run(verb, "-") == 2
+    said = "guardrail-proxy guard: standard input is not UTF-8: no request could carry it, so there is nothing to judge"
+    assert capsys.readouterr().err.splitlines() == [said]
+
+
+def test_try_says_why_a_server_could_not_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    where = ("--card", "toxic-roberta", "--set", "route=predict", "--set", "url=http://127.0.0.1:9")
+    assert run("try", "x", *where, "--timeout", "2") == 1
+    shown = capsys.readouterr()
+    assert '"cause": "error"' in shown.out
+    assert "Traceback" not in shown.err
 
 
 def test_the_guard_in_the_package_needs_no_pull(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -68,6 +68,16 @@ async def test_without_a_key_no_authorization_is_sent(desk: Desk) -> None:
     assert desk.up.received[0].path == "/v1/completions"
 
 
+async def test_the_headers_of_an_endpoint_go_along_and_stand_in_for_ours(desk: Desk) -> None:
+    headers = (("api-key", "violet"), ("Authorization", "Basic umbrella"))
+    endpoint = Endpoint("judge", desk.up.url, "sk-other", sign=lambda: ("x-token", "t"), headers=headers)
+    await desk.context().chat(endpoint, ChatRequest())
+    sent = desk.up.received[0]
+    assert [sent.header(name) for name in ("api-key", "authorization", "x-token")] == ["violet", "Basic umbrella", "t"]
+    assert [name.lower() for name, _ in sent.headers].count("authorization") == 1
+    assert "violet" not in repr(endpoint)
+
+
 async def test_max_completion_tokens_takes_the_place_of_max_tokens(desk: Desk) -> None:
     await desk.ask(ChatRequest(extra={"max_completion_tokens": 9}))
     assert "max_tokens" not in desk.up.received[0].json

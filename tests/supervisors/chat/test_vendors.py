@@ -176,6 +176,7 @@ async def test_a_vendor_that_does_not_exist_is_refused(up: FakeUpstream) -> None
 @pytest.mark.slow
 async def test_a_judge_behind_a_vendor_is_asked_like_any_other(desk: Desk) -> None:
     desk.up.script(Answer(status=503, json={}), Answer(json=chat_reply("safe")))
-    endpoint = Endpoint("m", desk.up.url, "sk-violet-key", "hosted_vllm")
+    endpoint = Endpoint("m", desk.up.url, "sk-violet-key", "hosted_vllm", headers=(("x-tenant", "umbrella"),))
     reply = await desk.context(10.0).chat(endpoint, ChatRequest([{"role": "user", "content": "hi"}]))
     assert (reply.text, reply.attempts, reply.model) == ("safe", 2, "fake-model")
+    assert [sent.header("x-tenant") for sent in desk.up.received] == ["umbrella", "umbrella"]
