@@ -235,7 +235,7 @@ async def _start(litellm: Any, call: VendorCall, *, stream: bool) -> Any:
     if stream:
         fields["stream"] = True
     options = {"api_key": call.api_key, "api_base": call.url, "timeout": call.timeout_s}
-    given = {name: value for name, value in options.items() if value is not None}
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     if call.headers:
         given["extra_headers"] = dict(call.headers)
     model = f"{call.vendor}/{call.model}"

@@ -16,8 +16,8 @@ import pytest
 from tests.timing import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
-_PAGE = (ROOT / "docs" / "supervisors.md").read_text("utf-8")
-GUIDE = _PAGE.split("## A supervisor of your own", 1)[1].split("\n## ", 1)[0]
+_PAGE = (ROOT / "docs" / "writing-supervisors.md").read_text("utf-8")
+GUIDE = _PAGE.split("## A supervisor in ten lines", 1)[1].split("\n## ", 1)[0]
 _FILE = re.compile(r"`([\w./]+\.(?:py|toml|yaml))`(?:(?!```).)*?^```\w+[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -16,8 +16,10 @@ from supervisors.moderation import Moderation
 from supervisors.parsers.registry import PARSERS
 from supervisors.secret import Secret
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "guards.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = (DOCS / "guards.md").read_text(encoding="utf-8")
+OWN = (DOCS / "writing-supervisors.md").read_text(encoding="utf-8").partition("## A supervisor in ten lines")[0]
+BLOCKS = re.findall(r"^```(\w+)[^\n]*\n(.*?)^```$", PAGE + OWN, re.MULTILINE | re.DOTALL)
 
 
 def blocks(kind: str) -> list[str]:
