@@ -8,7 +8,7 @@ IMAGE ?= guardrail-proxy
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help demo test check lint types imports unit format clients onnx ratios bench lock image clean
+.PHONY: help demo test check lint types imports unit format clients onnx ratios bench table lock image clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-8s %s\n", $$1, $$2}'
@@ -51,6 +51,9 @@ ratios: $(VENV)/.dev ## what CI holds of the speed: ratios, on a machine that do
 
 bench: $(VENV)/.dev ## the measurements of docs/performance.md
 	$(BIN)/python -m bench
+
+table: $(VENV)/.dev ## what supervisors detect and how long they take, into docs/supervisors.md; needs DATA=DIR
+	$(BIN)/python -m bench.detection --data $(DATA) --publish
 
 lock: ## make the lock files anew, from the ranges of pyproject.toml
 	.ci/lock

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 import yaml
 
@@ -190,7 +190,9 @@ def run_try(args: argparse.Namespace) -> int:
 
 def _show_failure(name: str, error: Exception) -> None:
     """Say what a supervisor raised and where; the proxy's log has the type only, as a message may quote a text."""
-    cause = first_leaf(error) if isinstance(error, ExceptionGroup) else error
+    cause: BaseException = error
+    if isinstance(error, ExceptionGroup):
+        cause = first_leaf(cast("ExceptionGroup[Exception]", error))  # isinstance forgets what is inside
     said = str(cause).replace("\n", " ")
     place = ""
     if not isinstance(cause, GuardrailError):  # nobody raises that on purpose: a developer wants to know where

@@ -48,9 +48,14 @@ def load_kind(point: EntryPoint) -> Any:
     if not callable(getattr(kind, "model_validate", None)):
         msg = f"{point.name}: cannot be loaded: {point.value} reads no options: derive it from pydantic.BaseModel"
         raise ConfigError(msg)
-    if isinstance(kind, type) and issubclass(kind, BaseModel) and not callable(getattr(kind, "assess", None)):
+    if _is_model(kind) and not callable(getattr(kind, "assess", None)):
         raise ConfigError(_judges_nothing(point))
     return kind
+
+
+def _is_model(kind: object) -> bool:
+    """Say whether a class is made of its options; any other may build what it likes of them."""
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
 def _judges_nothing(point: EntryPoint) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -12,7 +12,7 @@ import pytest
 from supervisors.testing import FakeContext, exchange
 from supervisors.types import Label
 from tests.supervisors.disguises import LOOK_ALIKES, TEXT, TRANSFORMS, sees
-from tests.supervisors.hosted.samples import SAMPLES, build
+from tests.supervisors.hosted.samples import NOTHING, SAMPLES, build
 
 
 @dataclass(slots=True)
@@ -23,24 +23,23 @@ class Service(FakeContext):
 
     async def post(self, url: str, body: object, headers: Mapping[str, str]) -> tuple[int, object]:
         sample = SAMPLES[self.use]
-        texts = list(_strings(body))
         if self.use == "detectors":  # one list of findings a text
             texts = cast("list[str]", cast("Mapping[str, Any]", body)["contents"])
             hit = cast("list[object]", sample.unsafe)[0]
-            return 200, [hit if sees(text) else [] for text in texts]
-        return 200, sample.unsafe if any(sees(text) for text in texts) else sample.safe
+            answers: list[object] = [hit if sees(text) else NOTHING for text in texts]
+            return 200, answers
+        return 200, sample.unsafe if any(sees(text) for text in _strings(body)) else sample.safe
 
 
-def _strings(value: object) -> list[str]:
-    match value:
-        case str():
-            return [value]
-        case {**members}:
-            return [text for member in members.values() for text in _strings(member)]
-        case [*items]:
-            return [text for item in items for text in _strings(item)]
-        case _:
-            return []
+def _strings(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    inner: list[Any] = []
+    if isinstance(value, dict):
+        inner = list(cast("dict[str, Any]", value).values())
+    elif isinstance(value, list):
+        inner = list(cast("Sequence[Any]", value))
+    return [text for item in inner for text in _strings(item)]
 
 
 def judge(use: str, text: str) -> Label:
