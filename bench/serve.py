@@ -109,7 +109,11 @@ class NoJournal:
     def forget(self, record_id: str) -> None:
         """Drop it again."""
 
-    def keep(self, record: Record) -> None:
+    def reserve(self) -> bool:
+        """Say that there is a place."""
+        return True
+
+    def keep(self, record: Record, *, reserved: bool = False) -> None:
         """Drop the record."""
 
     def accept(self, record: Record) -> None:
@@ -140,7 +144,7 @@ class NoSinks:
         """Take everything."""
         return True
 
-    def begin(self, call: Call) -> Awaitable[None] | None:
+    def begin(self, call: Call, progress: Progress) -> Awaitable[None] | None:
         """Note nothing."""
 
     def finish(self, call: Call, progress: Progress) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, cast
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from proxy.declared import (
     BypassConfig,
@@ -57,6 +57,18 @@ class ServerConfig(BaseModel):
     allowed_hosts: tuple[str, ...] = ()
     drain_grace_s: float = Field(default=5.0, ge=0)
     drain_timeout_s: float = Field(default=120.0, ge=0)
+    _written: ServerConfig | None = PrivateAttr(default=None)
+
+    def overridden(self, changes: Mapping[str, object]) -> Self:
+        """Return the settings with those of a command line in the place of the file's."""
+        made = self.model_copy(update=changes)
+        made._written = self.written  # noqa: SLF001 - its own class
+        return made
+
+    @property
+    def written(self) -> ServerConfig:
+        """Return the settings as the file has them."""
+        return self._written or self
 
 
 class KeyConfig(BaseModel):
@@ -208,8 +220,8 @@ def config_version(config: Config) -> str:
 
 
 def canonical_config(config: Config) -> bytes:
-    """Return the canonical JSON that the version is the digest of; it holds no secret."""
-    dumped = config.model_dump(mode="json")
+    """Return the canonical JSON that the version is the digest of: no secret, and nothing of a command line."""
+    dumped = {**config.model_dump(mode="json"), "server": config.server.written.model_dump(mode="json")}
     parts = [part for name, supervisor in config.supervisors.items() for part in walk(name, supervisor)]
     prints = {full: digest for full, part in parts if (digest := getattr(part, "prompt_sha256", None)) is not None}
     return orjson.dumps({"archive": SCHEMA, "config": dumped, "files": prints}, option=orjson.OPT_SORT_KEYS)

@@ -88,6 +88,12 @@ class Direct:
                 self._transport.write_whole(b"0\r\n\r\n")
             self._complete()
 
+    def cut(self) -> None:
+        """Close the connection before the end of an answer that has begun: the caller is to see that it is cut."""
+        if self._cycle.response_started and not self._cycle.response_complete:
+            self._cycle.disconnected = True
+            self._transport.close()
+
     async def _may_send(self) -> bool:
         """Wait for a slow caller; say whether there is still one."""
         cycle = self._cycle

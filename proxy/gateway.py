@@ -9,11 +9,12 @@ from contextlib import asynccontextmanager
 from secrets import token_bytes
 
 from proxy.config import Config
+from proxy.ending import take_fresh_threads
 from proxy.failures import shutting_down
 from proxy.journals import open_configured
 from proxy.locating import name_file
 from proxy.metrics import Metrics
-from proxy.reload import Source, Watched, refuse_fixed
+from proxy.reload import Source, Watched, is_passing, refuse_fixed
 from proxy.runtime import Runtime, declared_labels, open_runtime
 from proxy.store.journal import StoredJournal
 from proxy.store.rules import Archive
@@ -37,6 +38,7 @@ class Gateway:
 
     Attributes:
         failure: what kept it from serving, or ended that; the process is to end, too.
+        lost: records that could not be written at the end.
         hmac_key: of the digests where the config has none.
         peers: the other workers, None without any.
     """
@@ -46,11 +48,13 @@ class Gateway:
         self.hosts = _hosts(config)
         self.metrics = Metrics("", declared_labels(config))
         self.failure: Exception | None = None
+        self.lost = 0
         self.stopping = False
         self.draining = False
         self.in_flight = 0
         self._source = source
         self._wanted = asyncio.Event()
+        self._again = False
         self._running: list[Runtime] = []
         self._runtime: Runtime | None = None
         self._journal: StoredJournal | None = None
@@ -135,7 +139,10 @@ class Gateway:
                         runtime.users.close()
         finally:
             self._runtime = None
+            take_fresh_threads()
+            before = journal.lost
             await journal.aclose()
+            self.lost = journal.lost - before
             if self._tracer is not None:
                 await self._tracer.aclose()
             if self.peers is not None:
@@ -191,6 +198,7 @@ class Gateway:
 
     async def _reload(self, group: asyncio.TaskGroup, source: Source) -> None:
         runtime: Runtime | None = None
+        again, self._again = self._again, False
         try:
             config = await asyncio.to_thread(source.read)
             refuse_fixed(self.config, config)
@@ -200,9 +208,11 @@ class Gateway:
             if runtime is not None:
                 runtime.users.retire()
             self.metrics.count_reload(applied=False)
+            self._again = is_passing(error)
             said = name_file(source.path, str(error).splitlines())
             extra = {"file": str(source.path), "problems": said.splitlines()}
-            log.error("changed config rejected, the last good one stays in force", extra=extra)  # noqa: TRY400 - no bug
+            if not (again and self._again):  # said already
+                log.error("changed config rejected, the last good one stays in force", extra=extra)  # noqa: TRY400 - no bug
             return
         old, self._runtime = self.runtime, runtime
         self.config, self.hosts = config, _hosts(config)
@@ -218,7 +228,8 @@ class Gateway:
         while True:
             await asyncio.sleep(self._source.poll_s)
             changed = watched.look(await asyncio.to_thread(self._source.fingerprint))
-            if (changed and self.config.reload == "auto") or await asyncio.to_thread(self._source.behind):
+            wanted = self.config.reload == "auto" and (changed or self._again)
+            if wanted or await asyncio.to_thread(self._source.behind):
                 self.request_reload()
 
     async def _meet(self, boot: str) -> None:

@@ -312,7 +312,7 @@ class Line:
             raise ClientGone
         if not self.started:
             await self._await_input()
-            noting = self._sinks.begin(self._call)
+            noting = self._sinks.begin(self._call, progress)
             if noting is not None:
                 await noting
         if not self.started:  # a heartbeat may have been faster while this write waited

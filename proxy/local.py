@@ -62,7 +62,7 @@ def find_weights(path: Path | None = None) -> Path:
     folders = spec.submodule_search_locations if spec is not None else None
     files = [file for folder in folders or () for file in Path(folder).glob("*.gguf")]
     if len(files) != 1 or importlib.util.find_spec("xllamacpp") is None:
-        msg = f"the local model is not installed: {HINT}"
+        msg = f"the local model is not installed: {HINT}; or name a GGUF file here"
         raise MissingError(msg, "upstreams")
     _check_weights(files[0])
     return files[0]

@@ -10,10 +10,14 @@ from typing import Any, Final, Generic, TypeVar
 from pydantic import ValidationError
 
 from proxy.wire.segments import as_list, as_object
+from supervisors.secret import PLAIN, Secret
 
 STAND_IN: Final = {"use": "rules", "keywords": ["stand-in for a supervisor that is wrong"]}
 _NAME: Final = "stand-in"
-_ROUNDS: Final = 6
+_SECRET: Final = Secret("stand-in", "a secret that nobody has, longer than any must be")
+_ALONE: Final = frozenset({"use", "base_url", "vendor", "allow_link_local"})
+"""Settings of an upstream that say what its others mean: with a wrong one nothing can be said about them."""
+_ROUNDS: Final = 7
 """As deep as the tree of settings: each round takes what is still wrong one level further up."""
 _REFERRED: Final = frozenset({"upstreams", "models", "keys", "supervisors", "policies"})
 """Sections that others name parts of: without one of them nothing can be said about the others."""
@@ -66,12 +70,38 @@ def mend(tree: dict[str, Any], changed: Iterable[str], validate: Callable[[Any],
         try:
             return Mended(validate(copy), frozenset(paths))
         except ValidationError as error:
-            wrong = [_without_kind(problem["loc"]) for problem in error.errors(include_url=False)]
+            plain, wrong = _sort(error)
+        if plain:
+            paths |= {_put_secret(copy, path) for path in plain}
+            continue
         if any(not path or (len(path) == 1 and path[0] in _REFERRED) for path in wrong):
             return None
         for path in sorted(wrong, key=str, reverse=True):  # of a list, the last item first
             paths.add(_replace(copy, path))
     return None
+
+
+def _sort(error: ValidationError) -> tuple[list[Path], list[Path]]:
+    """Return where secrets stand as plain text, and what else is wrong."""
+    plain: list[Path] = []
+    wrong: list[Path] = []
+    for problem in error.errors(include_url=False):
+        path, nested = _without_kind(problem["loc"]), problem.get("ctx", {}).get("nested")
+        if isinstance(nested, ValidationError):
+            secrets, others = _sort(nested)
+            plain += [[*path, *inner] for inner in secrets]
+            wrong += [path] * bool(others)
+        else:
+            (plain if problem["msg"].endswith(PLAIN) else wrong).append(path)
+    return plain, wrong
+
+
+def _put_secret(tree: dict[str, Any], path: Path) -> str:
+    node: Any = tree
+    for part in path[:-1]:
+        node = node[part]
+    node[path[-1]] = _SECRET
+    return ".".join(map(str, path))
 
 
 def _copy(value: Any) -> Any:
@@ -116,7 +146,8 @@ def _replace(tree: dict[str, Any], path: Path) -> str:
     if len(deepest) == 1 and section not in _REFERRED:  # what the section needs is not there
         del tree[section]
         return section
-    if section in ("supervisors", "upstreams") or len(deepest) <= 2:
+    alone = section == "upstreams" and (len(deepest) < 3 or deepest[2] in _ALONE)
+    if section == "supervisors" or alone or len(deepest) <= 2:
         _stand_in(tree, entries, section, name)
         return f"{section}.{name}"
     _take_out(tree, deepest)

@@ -24,5 +24,4 @@ def find_missing(config: Config) -> Iterator[Doubt]:
             try:
                 find_weights(upstream.path)
             except MissingError as error:
-                setting = f"upstreams.{name}" if upstream.path is None else f"upstreams.{name}.path"
-                yield Doubt(setting, str(error).removeprefix(f"{error.path}: "))
+                yield Doubt(f"upstreams.{name}.path", str(error).removeprefix(f"{error.path}: "))

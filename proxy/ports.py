@@ -116,8 +116,11 @@ class Sinks(Protocol):
         """Say whether a record would be accepted now."""
         ...
 
-    def begin(self, call: Call) -> Awaitable[None] | None:
-        """Note that text of a stream is about to leave; where the note must be on disk first, return what to await."""
+    def begin(self, call: Call, progress: Progress) -> Awaitable[None] | None:
+        """Take the place of a stream's record, and note that text is about to leave; raise `RequestError` without one.
+
+        Where the note must be on disk first, return what to await.
+        """
         ...
 
     def finish(self, call: Call, progress: Progress) -> None:

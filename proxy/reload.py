@@ -128,6 +128,14 @@ class Watched:
         return True
 
 
+def is_passing(error: BaseException) -> bool:
+    """Say whether the system was at fault (no descriptors, no space), not what the file says: it may pass."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__cause__
+    return cause is not None
+
+
 _FIXED = (
     ("server", ("host", "port")),
     ("journal", ("path", "postgres", "on_record_failure", "max_backlog", "retention_days", "content_days", "replica")),

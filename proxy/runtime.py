@@ -46,7 +46,7 @@ from proxy.wire.responses import RESPONSES
 from supervisors.ask import close_part, open_part
 from supervisors.chat import Budget, ChatService, ChatSettings
 from supervisors.chat.breaker import Breaker
-from supervisors.errors import ConfigError
+from supervisors.errors import ConfigError, MissingError
 from supervisors.nesting import walk
 from supervisors.transport import HttpClient, TransportLimits
 from supervisors.types import Context, Endpoint
@@ -280,7 +280,10 @@ async def _address(
     max_reply = config.limits.max_reply_bytes
     if isinstance(settings, LocalUpstreamConfig):
         local = LocalSettings(settings.model, settings.path, settings.n_ctx, settings.slots, settings.threads)
-        server = await start_local(local)
+        try:
+            server = await start_local(local)
+        except MissingError as error:
+            raise MissingError(str(error).removeprefix(f"{error.path}: "), f"upstreams.{name}.path") from error
         stack.push_async_callback(server.aclose)
         return UpstreamSettings(
             server.url,

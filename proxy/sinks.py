@@ -70,9 +70,15 @@ class JournalSinks:
         """Say whether a record would be accepted now."""
         return not self._required or self._journal.healthy
 
-    def begin(self, call: Call) -> Awaitable[None] | None:
-        """Note that text of a stream is about to leave, so that a crash does not leave it without a trace (O-16)."""
-        if self._notes == "off":
+    def begin(self, call: Call, progress: Progress) -> Awaitable[None] | None:
+        """Take a place for the record of a stream whose text is about to leave; note that, against a crash (O-16).
+
+        Raises:
+            RequestError: there is no place; nothing has left.
+        """
+        if not progress.reserved:
+            progress.reserved = self.reserve()
+        if self._notes == "off" or not progress.reserved:
             return None
         begun = Begun(
             id=call.id,
@@ -96,6 +102,19 @@ class JournalSinks:
                 self._journal.forget(record_id)
                 raise record_unavailable() from error
 
+    def reserve(self) -> bool:
+        """Take a place for a record that is still to come; false where it may be lost.
+
+        Raises:
+            RequestError: there is none, and an exchange that cannot be recorded must not take place.
+        """
+        if not self.ready():
+            raise record_unavailable()
+        try:
+            return self._journal.reserve()
+        except StoreError as error:
+            raise record_unavailable() from error
+
     def finish(self, call: Call, progress: Progress) -> None:
         """Record the exchange, or queue it for its shadow supervisors first.
 
@@ -110,8 +129,10 @@ class JournalSinks:
             self._accept(call, progress)
             return
         try:
+            if not progress.reserved:
+                progress.reserved = self._journal.reserve()
             self._queue.put_nowait(_Job(call, progress))
-        except asyncio.QueueFull:
+        except (asyncio.QueueFull, StoreError):
             _drop(plan.input, progress)
             _drop(plan.output, progress)
             progress.settle(call)
@@ -131,9 +152,9 @@ class JournalSinks:
         if self.traces is not None:
             self.traces.add(record)
 
-    def keep(self, record: Record) -> None:
-        """Record what has been answered unjudged."""
-        self._journal.keep(record)
+    def keep(self, record: Record, *, reserved: bool) -> None:
+        """Record what has been answered unjudged; `reserved` says that there is a place for it."""
+        self._journal.keep(record, reserved=reserved)
         if self.traces is not None:
             self.traces.add(record)
 
@@ -141,8 +162,8 @@ class JournalSinks:
         progress.coherence = probe_coherence(call, progress)
         record = to_record(call, progress, self._keeper.keep(progress))
         # What has left cannot be refused, and a caller that is gone can be refused nothing: such a record must be kept.
-        if progress.answered or progress.phase == "streaming" or progress.cancelled:
-            self._journal.keep(record)
+        if progress.answered or progress.reserved or progress.phase == "streaming" or progress.cancelled:
+            self._journal.keep(record, reserved=progress.reserved)
         else:
             self._journal.accept(record)
         if self.traces is not None:
@@ -191,7 +212,7 @@ class JournalSinks:
         progress.settle(call)
         progress.coherence = probe_coherence(call, progress)
         record = to_record(call, progress, self._keeper.keep(progress))
-        self._journal.keep(record)  # the reply has long left
+        self._journal.keep(record, reserved=progress.reserved)  # the reply has long left
         if self.traces is not None:
             self.traces.add(record, call)
         _log_block(record)

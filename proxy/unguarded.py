@@ -9,6 +9,7 @@ from time import perf_counter
 
 from proxy.asgi import AsgiResponder, Receive, Scope, Send, read_body, read_headers, read_request_id, send_error
 from proxy.declared import UnguardedRoute
+from proxy.direct import take_direct
 from proxy.failures import deadline_exceeded, record_unavailable, to_caller_error
 from proxy.gateway import Gateway
 from proxy.headers import Header
@@ -34,6 +35,7 @@ async def serve_unguarded(gateway: Gateway, route: UnguardedRoute, scope: Scope,
     """Serve one request of a declared route."""
     out = AsgiResponder(receive, send)
     headers = read_headers(scope)
+    direct = take_direct(scope)
     made = new_id()
     request_id = read_request_id(headers, made)
     finished = False
@@ -53,6 +55,8 @@ async def serve_unguarded(gateway: Gateway, route: UnguardedRoute, scope: Scope,
     finally:
         if not finished and not out.status:
             out.status = await send_error(send, to_reply(internal()), request_id)
+        elif finished and direct is not None:
+            direct.cut()  # what broke off; nothing where the answer is whole
         gateway.metrics.count_request(route.path, out.status or 499)
 
 
@@ -84,6 +88,7 @@ class Passing:
         self._called = False
         self._status: int | None = None
         self._bytes = 0
+        self._reserved = False
 
     async def run(self, scope: Scope, receive: Receive, out: AsgiResponder, headers: dict[str, str]) -> None:
         """Pass the request on and the reply back, then record the call.
@@ -114,6 +119,7 @@ class Passing:
             raise record_unavailable()
         most, attend = runtime.config.limits.max_body_bytes, runtime.pipeline.attend_alone
         body = await read_body(receive, headers, most, attend)
+        self._reserved = runtime.sinks.reserve()  # whatever comes back leaves while it comes
         path: str = scope["path"].rstrip("/")
         query: bytes = scope.get("query_string", b"")
         asked = Passed(
@@ -183,8 +189,8 @@ class Passing:
                 else None,
             ),
         )
-        if self._called:  # the reply has left, or its request has
-            self._runtime.sinks.keep(record)
+        if self._called or self._reserved:  # the reply has left, or its request has
+            self._runtime.sinks.keep(record, reserved=self._reserved)
             return
         with suppress(StoreError):  # the answer is an error, nothing was passed on
             self._runtime.sinks.refuse(record)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
+
+PLAIN: Final = "a secret is written as {env: NAME} or {file: PATH}, never as plain text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,7 @@ class Secret:
     def _check(cls, value: object) -> Secret:
         if isinstance(value, Secret):
             return value
-        msg = "a secret is written as {env: NAME} or {file: PATH}, never as plain text"
-        raise ValueError(msg)
+        raise ValueError(PLAIN)
 
 
 def _to_reference(secret: Secret) -> dict[str, str]:

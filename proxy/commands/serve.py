@@ -24,7 +24,8 @@ from proxy.app import App, create_app
 from proxy.arguments import Subparsers, read_port, say_errors, take_config
 from proxy.checks import load_checked
 from proxy.config import Config
-from proxy.edge import STALL_S, server_settings
+from proxy.edge import STALL_S, EdgeProtocol, server_settings
+from proxy.ending import end_with
 from proxy.gateway import Gateway
 from proxy.logs import set_up_logging
 from proxy.reload import ConfigSource
@@ -63,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     """Serve; returns 0 after a drain, 1 failure, 2 config error, 3 something named is missing, 4 the port is taken."""
     set_up_logging(args.log_level)
     if args.seat is not None:
-        return serve_worker(args, Seat.parse(args.seat))
+        return end_with(serve_worker(args, Seat.parse(args.seat)))
     adapt = overriding(args)
     source = ConfigSource(args.config, adapt)
     try:
@@ -78,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     host, port = listener.getsockname()[:2]
     if args.workers > 1:
         return serve_crew(args, listener, partial(greet, host, port))
-    return serve(create_app(config, source), listener, args.config)
+    return end_with(serve(create_app(config, source), listener, args.config))
 
 
 def overriding(args: argparse.Namespace) -> Callable[[Config], Config]:
@@ -86,7 +87,7 @@ def overriding(args: argparse.Namespace) -> Callable[[Config], Config]:
     changes = {name: value for name, value in (("host", args.host), ("port", args.port)) if value is not None}
 
     def adapt(read: Config) -> Config:
-        return read.model_copy(update={"server": read.server.model_copy(update=changes)})
+        return read.model_copy(update={"server": read.server.overridden(changes)})
 
     return adapt
 
@@ -134,10 +135,17 @@ def serve(app: App, listener: socket.socket, file: Path, parent: int | None = No
     if isinstance(failure, GuardrailError):
         return fail(failure, file)
     if failure is None and server.started:
-        return 0
+        return _say_lost(app.gateway.lost)
     said = "could not start" if not server.started else "ended"
     sys.stderr.write(f"error: the proxy {said}: {_say(failure)}\n")
     return 1
+
+
+def _say_lost(lost: int) -> int:
+    """Return the exit code of a drain; records that are lost are a failure, said last."""
+    if lost:
+        sys.stderr.write(f"error: the proxy ended: the journal could not be written, {lost} records are lost\n")
+    return 1 if lost else 0
 
 
 def _say(failure: Exception | None) -> str:
@@ -228,7 +236,8 @@ class DrainingServer(uvicorn.Server):
         if self._gateway.stopping:
             loop.call_soon_threadsafe(self._stop)
             loop.call_soon_threadsafe(self._gateway.end_all)
-            loop.call_soon_threadsafe(loop.call_later, _AT_ONCE_S, self._force)
+            loop.call_soon_threadsafe(loop.call_later, _AT_ONCE_S, self._cut)
+            loop.call_soon_threadsafe(loop.call_later, 2 * _AT_ONCE_S, self._force)
             return
         self._gateway.stopping = True
         loop.call_soon_threadsafe(loop.call_later, self._gateway.config.server.drain_grace_s, self._stop)
@@ -244,6 +253,14 @@ class DrainingServer(uvicorn.Server):
                 await asyncio.wait(tasks, timeout=_AT_ONCE_S)
             await self.lifespan.shutdown()
 
+    def _cut(self) -> None:
+        """Hang up on callers that take nothing: they have had their time, and what serves them ends by itself then."""
+        connections = [cast("EdgeProtocol", one) for one in self.server_state.connections]
+        if connections:
+            log.info("connections are cut", extra={"connections": len(connections)})
+        for connection in connections:
+            connection.transport.abort()
+
     def _force(self) -> None:
         self.force_exit = True
 
@@ -252,5 +269,7 @@ class DrainingServer(uvicorn.Server):
             self._gateway.draining = True
             self.should_exit = True
             timeout_s = self._gateway.config.server.drain_timeout_s
-            self.config.timeout_graceful_shutdown = math.ceil(timeout_s) + _LAST_S
-            asyncio.get_running_loop().call_later(timeout_s, self._gateway.end_all)
+            self.config.timeout_graceful_shutdown = math.ceil(timeout_s) + 2 * _LAST_S
+            loop = asyncio.get_running_loop()
+            loop.call_later(timeout_s, self._gateway.end_all)
+            loop.call_later(timeout_s + _LAST_S, self._cut)

@@ -13,6 +13,14 @@ function make(tag, options = {}, ...children) {
   return node;
 }
 
+/* On a narrow screen each row stands by itself, and its cells need the names of their columns. */
+function fill(table, lines) {
+  const names = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
+  for (const line of lines) [...line.cells].forEach((cell, place) => { cell.dataset.name = names[place]; });
+  table.tBodies[0].replaceChildren(...lines);
+  return table;
+}
+
 const word = (text) => make("span", { class: `word ${text}` }, text);
 const percent = (part, whole) => (whole ? `${((100 * part) / whole).toFixed(1)} %` : "n/a");
 
@@ -98,7 +106,7 @@ function showSupervisors(rows) {
       make("td", {}, bar(group.unsafe, answered)), make("td", { class: "n" }, group.unknown),
       make("td", { class: "n" }, mean.toFixed(mean < 10 ? 2 : 0)));
   });
-  $("#supervisors tbody").replaceChildren(...lines);
+  fill($("#supervisors"), lines);
 }
 
 function actionOf(record, stage) {
@@ -109,7 +117,7 @@ function actionOf(record, stage) {
 
 function showDecisions(records) {
   $("#empty").hidden = records.length > 0;
-  $("#decisions tbody").replaceChildren(...records.map((record) => {
+  fill($("#decisions"), records.map((record) => {
     const verdicts = record.verdicts.filter((row) => row.cause !== "skipped").map((row) =>
       make("span", { class: `word ${row.label}`, title: [row.stage, row.cause, ...row.categories].filter(Boolean).join(", ") },
         row.supervisor));
@@ -133,12 +141,13 @@ function listOf(entries) {
 
 function showDetail(record) {
   $("#detail-title").textContent = record.id;
-  const verdicts = make("table", {}, make("thead", {}, make("tr", {}, ...["supervisor", "stage", "verdict", "score",
-    "categories", "detail", "ms"].map((name) => make("th", {}, name)))), make("tbody", {}, ...record.verdicts.map((row) =>
+  const names = ["supervisor", "stage", "verdict", "score", "categories", "detail", "ms"].map((name) => make("th", {}, name));
+  const table = make("table", {}, make("thead", {}, make("tr", {}, ...names)), make("tbody"));
+  const verdicts = fill(table, record.verdicts.map((row) =>
     make("tr", {}, make("td", {}, row.supervisor), make("td", {}, row.stage + (row.choice === null ? "" : ` ${row.choice}`)),
       make("td", {}, word(row.label), row.cause || ""), make("td", { class: "n" }, row.score ?? "–"),
       make("td", {}, row.categories.join(", ")), make("td", {}, [row.detail, row.transform].filter(Boolean).join(" ")),
-      make("td", { class: "n" }, (1000 * row.seconds).toFixed(1))))));
+      make("td", { class: "n" }, (1000 * row.seconds).toFixed(1)))));
   const facts = [
     ["outcome", record.outcome], ["request id", record.request_id], ["model", `${record.model} → ${record.model_served || "–"}`],
     ["policies", record.policy.names.join(", ") || "none"], ["config", record.policy.version.slice(0, 12)],

@@ -80,6 +80,7 @@ class StoredJournal:
         # Keeps apart two reads that run in threads at the same time: they share one read-only connection.
         self._reading = threading.Lock()
         self.accept = writer.accept
+        self.reserve = writer.reserve
         self.keep = writer.keep
         self.begin = writer.begin
         self.forget = writer.forget

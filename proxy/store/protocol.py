@@ -93,8 +93,21 @@ class Journal(Backlog, Protocol):
         """
         ...
 
-    def keep(self, record: Record) -> None:
-        """Queue the record of an answer that has left: it is written when that is possible, or counted as lost."""
+    def reserve(self) -> bool:
+        """Take the place of a record that is still to come, to be filled by `keep`; false where it may be lost.
+
+        Raises:
+            StoreError: as for `accept`.
+        """
+        ...
+
+    def keep(self, record: Record, *, reserved: bool = False) -> None:
+        """Queue the record of an answer that has left: it is written when that is possible, or counted as lost.
+
+        Args:
+            record: of the answer.
+            reserved: it has a place, and gives it back.
+        """
         ...
 
     async def flush(self, timeout_s: float = 5.0) -> None:

@@ -21,7 +21,6 @@ from supervisors.errors import StoreError
 
 log = logging.getLogger(__name__)
 
-
 _AWAKE_S = 1.0
 """How long the thread looks at the queue by itself after the last record; after that a record has to wake it."""
 
@@ -134,13 +133,14 @@ class BatchWriter:
         self._ended = threading.Event()
         self._failure: str | None = None
         self._lost = 0
+        self._reserved = 0
         self._accepted = 0
         self._thread = threading.Thread(target=self._run, name="journal-writer", daemon=True)
 
     @property
     def healthy(self) -> bool:
         """Say whether `accept` would take a record that must be kept, and the database does not hang."""
-        if self._failure is not None or self._stop.is_set() or len(self._queue) >= self._settings.queue_limit:
+        if self._failure is not None or self._stop.is_set() or self._taken >= self._settings.queue_limit:
             return False
         since = self._writing_since
         return since is None or time.monotonic() - since < self._settings.stuck_s
@@ -154,6 +154,10 @@ class BatchWriter:
     def backlog(self) -> int:
         """Count what waits, the batch under way included."""
         return len(self._queue) + len(self._batch)
+
+    @property
+    def _taken(self) -> int:
+        return len(self._queue) + self._reserved
 
     @property
     def lost(self) -> int:
@@ -175,15 +179,27 @@ class BatchWriter:
         Raises:
             StoreError: it was not queued, and `on_failure` is block or the writer is closed.
         """
-        size = len(self._queue)
-        unusual = self._failure is not None or size >= self._settings.batch_limit or self._stop.is_set()
-        if unusual and not self._admitted(size):
-            return
-        self._append(record)
+        if self._admits():
+            self._append(record)
+        else:
+            self._accepted += 1
+            self._lost += 1
 
-    def keep(self, record: Record) -> None:
+    def reserve(self) -> bool:
+        """Take the place of a record that is still to come: `keep` fills it. False where it may be lost after all.
+
+        Raises:
+            StoreError: there is none, and `on_failure` is block or the writer is closed.
+        """
+        reserved = self._admits()
+        self._reserved += reserved
+        return reserved
+
+    def keep(self, record: Record, *, reserved: bool = False) -> None:
         """Queue the record of an answer that has left: no refusal can take it back, so it is written or lost."""
-        if self._stop.is_set() or self._ended.is_set() or len(self._queue) >= self._settings.queue_limit:
+        self._reserved -= reserved
+        full = self._taken >= self._settings.queue_limit and not reserved
+        if full or self._stop.is_set() or self._ended.is_set():
             self._accepted += 1
             self._lost += 1
             log.error("record of an answer that has left is lost", extra={"id": record.id, "reason": self._failure})
@@ -199,8 +215,8 @@ class BatchWriter:
             self._wake.set()
 
     def begin(self, begun: Begun) -> None:
-        """Queue a note; the one of a full queue is left out, and so is the exchange it would be about."""
-        if len(self._queue) < self._settings.queue_limit and not self._stop.is_set():
+        """Queue a note; the record it announces has a place of its own, so there are never more than of those."""
+        if not self._stop.is_set():
             self._queue.append(begun)
             if self._asleep:
                 self._wake.set()
@@ -209,24 +225,23 @@ class BatchWriter:
         """Queue that a note is to be dropped."""
         self._queue.append(record_id)
 
-    def _admitted(self, size: int) -> bool:
+    def _admits(self) -> bool:
+        """Say whether there is a place for one more; raise `StoreError` where that may not be none."""
+        self._refuse_closed()
+        limit = self._settings.queue_limit
+        full = self._taken >= limit
+        if self._failure is None and not full and len(self._queue) < self._settings.batch_limit:
+            return True
         self._hurry.set()
+        if self._settings.on_failure == "block" and (full or self._failure is not None):
+            waiting = f"{self._taken} records wait to be written, the limit is {limit}"
+            raise StoreError(waiting if self._failure is None else f"the journal takes no writes: {self._failure}")
+        return not full and not self._ended.is_set()
+
+    def _refuse_closed(self) -> None:
         if self._stop.is_set():
             msg = "the journal is closed"
             raise StoreError(msg)
-        full = size >= self._settings.queue_limit
-        if self._settings.on_failure == "block":
-            if self._failure is not None:
-                msg = f"the journal takes no writes: {self._failure}"
-                raise StoreError(msg)
-            if full:
-                msg = f"{size} records wait to be written, the limit is {self._settings.queue_limit}"
-                raise StoreError(msg)
-        if full or self._ended.is_set():
-            self._accepted += 1
-            self._lost += 1
-            return False
-        return True
 
     async def run(self, job: Callable[[], None] | None, timeout_s: float) -> None:
         """Run `job` in the writer's thread after everything queued so far; None only waits.
@@ -236,15 +251,12 @@ class BatchWriter:
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
-        if self._stop.is_set():
-            msg = "the journal is closed"
-            raise StoreError(msg)
+        self._refuse_closed()
         self._queue.append(_Job(job, done, loop))
         self._wake.set()
         self._hurry.set()
-        if (
-            self._ended.is_set()
-        ):  # after the append: either the end of the thread has seen the job, or this sees the end
+        # After the append: either the end of the thread has seen the job, or this sees the end.
+        if self._ended.is_set():
             msg = f"the journal takes no writes: {self._failure}"
             raise StoreError(msg)
         try:
@@ -264,7 +276,9 @@ class BatchWriter:
         else:
             await asyncio.to_thread(self._thread.join, self._settings.close_s)
             if self._thread.is_alive():
-                log.error("journal writer did not end in time", extra={"waiting": self.backlog})
+                unwritten = self._unwritten()
+                self._lost += unwritten
+                log.error("journal writer did not end in time", extra={"lost": unwritten, "reason": self._failure})
 
     def _run(self) -> None:
         next_tidy = busy = time.monotonic()
@@ -296,15 +310,17 @@ class BatchWriter:
         # Also reached by a bug in a sink: whoever waits must hear of it, and nobody may think all is well.
         self._failure = self._failure or ("the journal is closed" if self._stop.is_set() else "the writer has died")
         self._ended.set()
-        waiting = [entry for entry in self._queue.copy() if isinstance(entry, Record)]
         self._refuse_jobs(StoreError(self._failure))
-        unwritten = len(waiting) + len(self._batch)
+        unwritten = self._unwritten()
         if unwritten:
             self._lost += unwritten
             log.error("journal closed with unwritten records", extra={"lost": unwritten, "reason": self._failure})
         self._queue.clear()
         self._batch.clear()
         self._sink.close()
+
+    def _unwritten(self) -> int:
+        return len([entry for entry in self._queue.copy() if isinstance(entry, Record)]) + len(self._batch)
 
     def _drain(self) -> None:
         """Write until the queue is empty; with a failure, keep the batch and pause."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sqlite3
-from contextlib import closing, suppress
+from contextlib import AsyncExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from proxy.store.sqlite import open_journal
 from tests.e2e.fake_replies import chat_chunks, sse
 from tests.e2e.fake_upstream import Answer, FakeUpstream
 from tests.e2e.processes import Served, serve_process
-from tests.e2e.serving import chat_body, guarded, serving, tree
+from tests.e2e.serving import chat_body, guarded, policy, serving, tree
 
 ROUTE = "/v1/chat/completions"
 
@@ -110,3 +110,29 @@ async def test_a_stream_of_a_version_with_another_schema_does_not_keep_the_proxy
             shown = (await proxy.client.get("/metrics")).text
             assert 'outcome="interrupted"' in shown
             assert 'model="gpt"' not in shown
+
+
+UNJUDGED = policy({"forced": ["words"]})
+FILES = {"unguarded_routes": [{"method": "GET", "path": "/v1/files"}]}
+
+
+async def test_a_stream_leaves_only_with_a_place_for_its_record(tmp_path: Path) -> None:  # operations §4.4
+    journal = {"path": tmp_path / "journal.sqlite3", "max_backlog": 2, "stream_notes": "off"}
+    async with FakeUpstream() as up:
+        up.script(Answer(frames=sse(*chat_chunks("one", "two")), hold_at=2), Answer(frames=[b"a", b"b"], hold_at=1))
+        config = guarded(up, tmp_path, journal=journal, policies=UNJUDGED, **FILES)
+        async with serving(config) as proxy, AsyncExitStack() as stack:
+            stream = proxy.client.stream("POST", ROUTE, json=chat_body(stream=True))
+            begun = [await stack.enter_async_context(one) for one in (stream, proxy.client.stream("GET", "/v1/files"))]
+            refused = await proxy.chat(stream=True)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (503, "record_unavailable")
+            assert (await proxy.client.get("/v1/files")).status_code == 503
+            assert len(up.received) == 2
+            up.release()
+            for one in begun:
+                assert (one.status_code, len(await one.aread()) > 0) == (200, True)
+            await stack.aclose()
+            records = await proxy.wait_records(2)
+            assert sorted(one["kind"] for one in records if one["outcome"] == "answered") == ["exchange", "unguarded"]
+            assert (await proxy.chat(stream=True)).status_code == 200
+            assert proxy.app.gateway.journal.lost == 0

@@ -13,6 +13,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from proxy.config import Config, load_config
 from proxy.gateway import Gateway
 from proxy.reload import ConfigSource
@@ -234,6 +236,35 @@ async def test_an_edit_during_the_start_is_not_lost(tmp_path: Path) -> None:  # 
         async with serving(config, source) as proxy:
             await Edited(proxy, path).wait_for('config_reload_total{result="applied"} 1.0')
             assert proxy.app.gateway.config.expose == "none"
+
+
+class Short(ConfigSource):
+    """A source that is short of descriptors at first."""
+
+    shortages = 3
+
+    def read(self) -> Config:
+        if self.shortages:
+            self.shortages -= 1
+            msg = "Too many open files"
+            raise OSError(errno.EMFILE, msg)
+        return super().read()
+
+
+async def test_what_a_shortage_has_rejected_is_read_again_under_auto(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:  # O-05
+    path = tmp_path / "config.json"
+    async with FakeUpstream() as up:
+        path.write_text(written(up, tmp_path, reload="auto"))
+        source = Short(path, poll_s=0.01)
+        async with serving(load_config(path), source) as proxy:
+            path.write_text(written(up, tmp_path, reload="auto", expose="none"))
+            await Edited(proxy, path).wait_for('config_reload_total{result="applied"} 1.0')
+            assert await Edited(proxy, path).metric('config_reload_total{result="rejected"} 3.0')
+            assert proxy.app.gateway.config.expose == "none"
+    said = [entry for entry in caplog.records if entry.message.startswith("changed config rejected")]
+    assert [vars(entry)["problems"] for entry in said] == [[f"{path}: [Errno 24] Too many open files"]]
 
 
 class Alone(ConfigSource):

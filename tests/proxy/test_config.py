@@ -324,6 +324,16 @@ def test_the_version_follows_the_content_and_not_the_writing() -> None:  # §2.1
     assert config_version(changed) != config_version(one)
 
 
+def test_the_version_is_that_of_the_file_whatever_the_command_line_says() -> None:
+    read = parse_config(json.dumps({**MINIMAL, "server": {"port": 7}}), {})
+    served = read.model_copy(update={"server": read.server.overridden({"port": 0, "host": "::1"})})
+    twice = served.model_copy(update={"server": served.server.overridden({"port": 9})})
+    assert (served.server.port, served.server.host, twice.server.port) == (0, "::1", 9)
+    assert config_version(twice) == config_version(served) == config_version(read)
+    other = parse_config(json.dumps({**MINIMAL, "server": {"port": 8}}), {})
+    assert config_version(other) != config_version(read)
+
+
 def test_a_single_upstream_without_models_serves_every_name() -> None:
     assert dict(parse_config(json.dumps(MINIMAL)).served_models())["*"].upstream == "main"
     two = {"upstreams": {name: {"base_url": "http://127.0.0.1:1/v1"} for name in ("a", "b")}}

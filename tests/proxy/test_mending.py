@@ -81,6 +81,26 @@ def test_what_does_not_fit_together_elsewhere_is_found(tmp_path: Path, wrong: di
     assert findings(tmp_path, {**wrong, **parts}) == ["policies.all.input.on_unsafe", "moderations.aliases.m"]
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"api_key": "sk-violet"},
+        {"headers": {"authorization": "Bearer violet"}},
+        {"timeout_s": -1, "retries": "many", "nope": 1},
+        {"proxy": "http://violet", "max_concurrency": 0},
+    ],
+)
+def test_another_wrong_setting_hides_no_wrong_address(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    upstreams = {"main": {"base_url": "ftp://127.0.0.1:1/v1", **wrong}}
+    assert findings(tmp_path, {"upstreams": upstreams}) == ["upstreams.main.base_url"]
+
+
+def test_a_plain_secret_of_a_supervisor_hides_nothing_else_of_it(tmp_path: Path) -> None:
+    judge = {"use": "judge", "model": "gone", "api_key": "sk-violet"}
+    parts = {"models": {"gpt": {"upstream": "main"}}, "supervisors": {"words": judge}}
+    assert findings(tmp_path, parts) == ["supervisors.words.model"]
+
+
 def test_secrets_that_are_missing_hide_nothing(tmp_path: Path) -> None:
     upstreams = {"main": {"base_url": "http://127.0.0.1:1/v1#x", "api_key": {"env": "GONE"}}}
     assert findings(tmp_path, {"upstreams": upstreams, "nope": 1}) == ["upstreams.main.base_url"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from proxy.config import parse_config
-from proxy.reload import ConfigSource, Watched, refuse_fixed
+from proxy.reload import ConfigSource, Watched, is_passing, refuse_fixed
 from supervisors.errors import ConfigError
 
 MINIMAL: dict[str, Any] = {"upstreams": {"main": {"base_url": "http://127.0.0.1:1/v1"}}}
@@ -58,3 +58,10 @@ def test_what_is_edited_before_it_was_read_is_a_change(tmp_path: Path) -> None: 
     assert source.parsed != source.fingerprint()
     source.read()
     assert source.parsed == source.fingerprint()
+
+
+def test_only_what_the_system_is_short_of_may_pass() -> None:
+    wrapped = ConfigError("cannot read c.yaml")
+    wrapped.__cause__ = OSError(24, "Too many open files")
+    found = [is_passing(error) for error in (OSError(28, "No space left"), wrapped, ConfigError("policies: wrong"))]
+    assert found == [True, True, False]

@@ -24,8 +24,8 @@ from proxy.config import load_config
 from proxy.reload import ConfigSource
 from tests.e2e.fake_replies import chat_chunks, sse
 from tests.e2e.fake_upstream import Answer, FakeUpstream
-from tests.e2e.processes import Served, environment, run_command, serve_process
-from tests.e2e.serving import chat_body
+from tests.e2e.processes import ROOT, Served, environment, run_command, serve_process
+from tests.e2e.serving import chat_body, until
 from tests.timing import HANGS_S, PATIENCE_S
 
 ROUTE = "/v1/chat/completions"
@@ -80,6 +80,7 @@ def outcomes(folder: Path) -> list[str]:
             "keys.a.key: the environment variable NOT_THERE is not set",
         ),
         ({"journal": {"path": "/nowhere/at/all.sqlite3"}}, 3, "/nowhere"),
+        ({"upstreams": {"main": {"use": "local", "path": "/nowhere.gguf"}}}, 3, "upstreams.main.path: no such file"),
     ],
 )
 async def test_a_proxy_that_cannot_serve_says_why(
@@ -145,6 +146,14 @@ async def test_a_drain_ends_what_runs_and_flushes_records(tmp_path: Path) -> Non
     assert "Traceback" not in "".join(proxy.log)
 
 
+async def test_the_version_is_the_one_that_validate_prints(tmp_path: Path) -> None:  # operations §2.1
+    file = write(tmp_path, config("http://127.0.0.1:1/v1", tmp_path))
+    printed = (await run_command("validate", file)).out
+    async with serve_process(json.loads(file.read_text()), tmp_path, "--host", "127.0.0.1") as proxy:
+        version = (await proxy.client.get("/health")).json()["config_version"]
+    assert printed == f"valid, version {version[:12]}\n"
+
+
 async def test_what_outlasts_the_drain_ends_with_an_error_frame(tmp_path: Path) -> None:  # O-09
     limits = config("", tmp_path, drain_grace_s=0.0, drain_timeout_s=0.5)
     async with FakeUpstream() as up:
@@ -180,6 +189,59 @@ async def test_a_second_signal_ends_at_once_with_records_flushed(tmp_path: Path,
     assert len(outcomes(tmp_path)) == 2
 
 
+async def test_records_that_cannot_be_written_at_the_end_are_said_and_no_success(tmp_path: Path) -> None:  # O-09
+    async with FakeUpstream() as up, serve_process(config(up.url, tmp_path, drain_grace_s=0.0), tmp_path) as proxy:
+        (tmp_path / "journal.sqlite3").rename(tmp_path / "moved.sqlite3")
+        assert (await proxy.client.post(ROUTE, json=chat_body())).status_code == 200  # nobody knows of it yet
+        proxy.send()
+        assert await proxy.wait() == 1
+    closed = next(json.loads(line) for line in proxy.log if "journal closed with unwritten records" in line)
+    assert (closed["level"], closed["lost"]) == ("error", 1)
+    assert proxy.log[-1] == "error: the proxy ended: the journal could not be written, 1 records are lost\n"
+
+
+def judge_in_a_thread(folder: Path) -> None:
+    """Install a supervisor that keeps its thread, in a distribution of its own."""
+    (folder / "slow_judge.py").write_text(
+        "import asyncio, pathlib, time\n"
+        "from typing import Literal\n"
+        "from pydantic import BaseModel\n"
+        "class Slow(BaseModel, frozen=True):\n"
+        "    use: Literal['slow']\n"
+        "    async def assess(self, exchange, context):\n"
+        f"        pathlib.Path({str(folder)!r}, exchange.id + '.asked').touch()\n"
+        f"        await asyncio.to_thread(time.sleep, {HANGS_S})\n"
+    )
+    info = folder / "slow_judge-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: slow-judge\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[guardrail_proxy.supervisors]\nslow = slow_judge:Slow\n")
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+async def test_a_judge_that_is_busy_in_a_thread_does_not_keep_the_process(tmp_path: Path, signals: int) -> None:  # O-09
+    judge_in_a_thread(tmp_path)
+    times = {"drain_grace_s": HANGS_S} if signals == 2 else {"drain_grace_s": 0.0, "drain_timeout_s": 0.2}
+    path = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    async with FakeUpstream() as up:
+        tree = config(up.url, tmp_path, **times) | {
+            "supervisors": {"slow": {"use": "slow"}},
+            "policies": {"p": {"input": {"forced": ["slow"], "timeout_s": HANGS_S}}},
+            "limits": {"request_timeout_s": HANGS_S},
+        }
+        async with serve_process(tree, tmp_path, environ=path) as proxy, asyncio.TaskGroup() as group:
+            # More than there are threads: what the end needs one for must not wait behind them.
+            waiting = [group.create_task(proxy.client.post(ROUTE, json=chat_body())) for _ in range(40)]
+            await until(lambda: len(list(tmp_path.glob("*.asked"))) == 40)
+            proxy.send()
+            if signals == 2:
+                await until_draining(proxy)
+                proxy.send()
+            assert await proxy.wait() == 0
+    assert [task.result().status_code for task in waiting] == [503] * 40
+    assert outcomes(tmp_path) == ["unavailable"] * 40
+
+
 UPLOADS = [ROUTE, "/v1/moderations", "/v1/messages", "/v1/guardrails/check", "/v1/files"]
 
 
@@ -202,6 +264,40 @@ async def test_callers_that_never_end_their_bodies_are_told_of_the_end(tmp_path:
     assert [(answer[9:12], b"shutting_down" in answer) for answer in answers] == [(b"503", True)] * len(UPLOADS)
     assert outcomes(tmp_path) == ["unavailable"] * (len(UPLOADS) - 1)  # a check that judged nothing has no record
     assert "Traceback" not in "".join(proxy.log)
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+async def test_callers_that_take_nothing_are_hung_up_on_without_noise(tmp_path: Path, signals: int) -> None:  # O-09
+    times = {"drain_grace_s": HANGS_S} if signals == 2 else {"drain_grace_s": 0.0, "drain_timeout_s": 0.2}
+    tree: dict[str, Any] = config("", tmp_path, **times) | {
+        "unguarded_routes": [{"method": "GET", "path": "/v1/files"}]
+    }
+    long = Answer(frames=sse(*chat_chunks(*["violet umbrella " * 4096] * 200)))
+    async with FakeUpstream() as up:
+        tree["upstreams"]["main"]["base_url"] = up.url
+        async with serve_process(tree, tmp_path) as proxy:
+            up.script(long, long, long)
+            stream = json.dumps(chat_body(stream=True)).encode()
+            asked = [("POST", ROUTE, stream), ("POST", "/v1/completions", stream), ("GET", "/v1/files", b"")]
+            callers = [take_nothing(proxy, *one) for one in asked]
+            await up.wait_received(3)
+            proxy.send()
+            if signals == 2:
+                await until_draining(proxy)
+                proxy.send()
+            assert await proxy.wait() == 0
+            for caller in callers:
+                caller.close()
+    assert len(outcomes(tmp_path)) == 3
+    assert [line for line in proxy.log if '"level":"error"' in line or "Traceback" in line] == []
+
+
+def take_nothing(proxy: Served, method: str, path: str, body: bytes) -> socket.socket:
+    """Send a request and never read."""
+    base = proxy.client.base_url
+    caller = socket.create_connection((base.host, base.port or 80))
+    caller.sendall(f"{method} {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
+    return caller
 
 
 async def begin_upload(proxy: Served, path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

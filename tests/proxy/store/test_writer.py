@@ -160,6 +160,43 @@ async def test_an_answer_that_has_left_and_finds_the_queue_full_is_lost_at_once(
     await writer.aclose()
 
 
+async def test_a_place_that_is_taken_is_kept_for_its_record() -> None:
+    writer = BatchWriter(Disk(), QUICK)
+    assert [writer.reserve() for _ in range(2)] == [True, True]
+    for number in range(2):
+        writer.accept(record(number))
+    assert not writer.healthy
+    with pytest.raises(StoreError, match="4 records wait to be written, the limit is 4"):
+        writer.accept(record(9))
+    with pytest.raises(StoreError, match="4 records wait to be written, the limit is 4"):
+        writer.reserve()
+    writer.keep(record(9))
+    assert (writer.backlog, writer.lost) == (2, 1)
+    for number in range(2, 4):
+        writer.keep(record(number), reserved=True)
+    assert (writer.backlog, writer.lost) == (4, 1)
+    await writer.aclose()
+
+
+async def test_without_a_place_a_record_may_be_lost_under_continue_and_after_the_end() -> None:
+    writer = BatchWriter(Disk(), GOING_ON)
+    assert [writer.reserve() for _ in range(5)] == [True] * 4 + [False]
+    await writer.aclose()
+    writer.keep(record(1), reserved=True)
+    assert writer.lost == 1
+    with pytest.raises(StoreError, match="the journal is closed"):
+        writer.reserve()
+
+
+async def test_a_limit_below_the_size_of_a_batch_holds() -> None:
+    writer = BatchWriter(Disk(), WriterSettings(queue_limit=2))
+    for number in range(2):
+        writer.accept(record(number))
+    with pytest.raises(StoreError, match="2 records wait to be written, the limit is 2"):
+        writer.accept(record(2))
+    await writer.aclose()
+
+
 async def test_a_full_queue_refuses_under_block() -> None:
     disk = Disk()
     disk.free.clear()
