@@ -17,10 +17,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from proxy.asgi import read_body
-from proxy.check import run_check
+from proxy.check import Checking
 from proxy.checks import SERVED
 from proxy.console import CONTENT_TYPES, SECURITY, read_file
-from proxy.failures import deadline_exceeded, record_unavailable
+from proxy.early import record_gone, record_refused
 from proxy.gateway import Gateway
 from proxy.keys import Caller, read_key
 from proxy.metrics import render_families
@@ -33,6 +33,7 @@ from proxy.store.protocol import Filters
 from proxy.wire.body import parse_body
 from proxy.wire.chat import CHAT
 from proxy.wire.errors import RequestError, internal, to_reply
+from proxy.wire.forms import model_of
 from proxy.workers.merging import Snapshot, merge
 from supervisors.errors import QueryError, StoreError
 from supervisors.types import Cause, Label
@@ -280,23 +281,30 @@ def _add_guardrails(app: FastAPI, gateway: Gateway) -> None:
 
 async def _check(runtime: Runtime, request: Request) -> Response:
     caller = runtime.keyring.authenticate(_presented(request))
-    if not caller.check:
-        raise RequestError(403, "route_not_allowed", "This key may not use /v1/guardrails/check.")
-    headers, limits, attend = dict(request.headers), runtime.config.limits, runtime.pipeline.attend_alone
-    arrival = arrive(CHAT, caller, headers, new_id(), request.scope["request_id"])
-    with caller.admitted():
-        try:
-            raw = await read_body(request.receive, headers, limits.max_body_bytes, attend)
-        except ClientGone:
-            return Response(status_code=499)
-        body = parse_body(raw, limits.max_json_depth)
-        try:
-            with attend():
-                return _json(await run_check(runtime, arrival, body))
-        except TimeoutError as error:
-            raise deadline_exceeded() from error
-        except StoreError as error:
-            raise record_unavailable() from error
+    arrival = arrive(CHAT, caller, dict(request.headers), new_id(), request.scope["request_id"])
+    model, judging = "", False
+    try:
+        caller.allow_check()
+        limits = runtime.config.limits
+        with caller.admitted():
+            raw = await read_body(
+                request.receive, arrival.headers, limits.max_body_bytes, runtime.pipeline.attend_alone
+            )
+            body = parse_body(raw, limits.max_json_depth)
+            model = model_of(body)
+            checking = Checking.read(runtime, arrival, body)
+            judging = True
+            reply = _json(await checking.run())
+    except RequestError as error:
+        if not judging:
+            record_refused(runtime, arrival, model, error, "check")
+        raise
+    except ClientGone:
+        record_gone(runtime, arrival, model, "check")
+        return Response(status_code=499)
+    if not checking.wanted.dry_run:  # that one has no record
+        reply.headers["x-guardrail-id"] = arrival.id
+    return reply
 
 
 def _add_console(app: FastAPI) -> None:

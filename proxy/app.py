@@ -7,7 +7,6 @@ import gc
 import logging
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from time import perf_counter
 from typing import Final
 
@@ -28,13 +27,13 @@ from proxy.asgi import (
 )
 from proxy.config import Config
 from proxy.direct import Direct, take_direct
+from proxy.early import record_gone, record_refused
 from proxy.gateway import Gateway
 from proxy.keys import read_key
 from proxy.limits import SLOW_BYTES
 from proxy.moderate import Moderating
 from proxy.ports import ClientGone
 from proxy.prepare import Arrival, IdSource, new_id, prepare
-from proxy.record import ClientEnd, Outcome, Record
 from proxy.reload import Source
 from proxy.runtime import Runtime
 from proxy.unguarded import find_route, serve_unguarded
@@ -48,7 +47,7 @@ from proxy.wire.forms import model_of
 from proxy.wire.messages import MESSAGES
 from proxy.wire.moderations import MODERATIONS
 from proxy.wire.responses import RESPONSES
-from supervisors.errors import GuardrailError, StoreError
+from supervisors.errors import GuardrailError
 
 log = logging.getLogger(__name__)
 
@@ -178,7 +177,7 @@ class App:
                 await self._judge(runtime, arrival, out, receive, direct)
         except RequestError as error:
             if not admitted:
-                _record_refused(runtime, arrival, "", error)
+                record_refused(runtime, arrival, "", error)
             raise
 
     async def _judge(
@@ -201,10 +200,10 @@ class App:
                 return
             call = prepare(arrival, body, runtime.catalogue, len(raw))
         except RequestError as error:
-            _record_refused(runtime, arrival, model, error)
+            record_refused(runtime, arrival, model, error)
             raise
         except ClientGone:  # while its body was arriving
-            _record_unjudged(runtime, arrival, model, "cancelled", ClientEnd(499, cancelled_phase="before_upstream"))
+            record_gone(runtime, arrival, model)
             raise
         await runtime.pipeline.run(call, runtime.model_for(call), out)
 
@@ -242,36 +241,6 @@ def canonical_path(path: str) -> str:
 def _name_id(send: Send, adapter: Adapter | None, request_id: str) -> Send:
     name = _ID_NAMES.get(adapter.route) if adapter is not None else None
     return send if name is None else also_named(send, name, request_id)
-
-
-def _record_refused(runtime: Runtime, arrival: Arrival, model: str, error: RequestError) -> None:
-    """Record an authenticated exchange that failed before judging."""
-    outcome: Outcome = "client_error" if error.status < 500 else "unavailable"
-    _record_unjudged(runtime, arrival, model, outcome, ClientEnd(error.status))
-
-
-def _record_unjudged(runtime: Runtime, arrival: Arrival, model: str, outcome: Outcome, client: ClientEnd) -> None:
-    """Record an authenticated exchange without verdicts (O-13)."""
-    record = Record(
-        id=arrival.id,
-        request_id=arrival.request_id,
-        started=arrival.started,
-        seconds=max(0.0, time.time() - arrival.started),
-        kind="exchange",
-        route=arrival.adapter.route,
-        stream=False,
-        task=None,
-        key_id=arrival.caller.key_id,
-        model=model,
-        model_served=None,
-        upstream=None,
-        policies=(),
-        version=runtime.version,
-        outcome=outcome,
-        client=client,
-    )
-    with suppress(StoreError):  # the answer is an error, or none: nobody was answered without a record
-        runtime.sinks.refuse(record)
 
 
 def tune_collector() -> None:

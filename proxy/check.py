@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from proxy.call import Call, Progress
+from proxy.failures import deadline_exceeded, record_unavailable
 from proxy.plan import StagePlan
 from proxy.prepare import Arrival, plan_for
 from proxy.redact import RedactionImpossible, redact_body
@@ -14,8 +15,9 @@ from proxy.runtime import Runtime
 from proxy.stages import StageResult, run_stage, without_spans
 from proxy.wire.body import refuse_forbidden, take_guardrails
 from proxy.wire.chat import CHAT
-from proxy.wire.errors import invalid
+from proxy.wire.errors import RequestError, invalid
 from proxy.wire.segments import as_list, as_object, next_turn
+from supervisors.errors import StoreError
 from supervisors.types import Exchange
 
 _FIELDS = frozenset({"stage", "model", "messages", "reply", "input", "tools", "policy", "dry_run", "guardrails"})
@@ -85,48 +87,109 @@ def _request_of(body: Mapping[str, Any]) -> dict[str, Any]:
     return request
 
 
-async def run_check(runtime: Runtime, arrival: Arrival, body: dict[str, Any]) -> dict[str, Any]:
-    """Judge and return the reply of the route; the exchange is recorded with kind ``check``."""
-    asked = take_guardrails(body)
-    wanted = read_check(body)
-    catalogue = runtime.catalogue
-    plan = plan_for(arrival, wanted.model, asked, catalogue)
-    if wanted.policy is not None:
-        plan = catalogue.planner.plan_only(wanted.policy)
-    call = Call(
-        id=arrival.id,
-        request_id=arrival.request_id,
-        adapter=CHAT,
-        body=wanted.request,
-        stream=False,
-        model=wanted.model,
-        upstream="",
-        plan=plan,
-        version=runtime.version,
-        key_id=arrival.caller.key_id,
-        task=None,
-        started=arrival.started,
-        clock=arrival.clock,
-        kind="check",
-        named=wanted.model == "*" or wanted.model in catalogue.models,
-        stages=tuple(["input" if stage == "input" else "output" for stage in wanted.stages]),
-    )
-    progress = Progress(request=CHAT.request_segments(wanted.request) if wanted.request["messages"] else ())
-    reply = {"choices": [{"index": i, "message": message} for i, message in enumerate(wanted.replies)]}
-    if wanted.dry_run:
-        return _dry_run(call, admin=arrival.caller.admin)
-    if "input" in wanted.stages:
-        exchange = Exchange(call.id, call.model, "input", progress.request)
-        progress.input = await _judge(runtime, plan.input, wanted.request, exchange)
-    if "output" in wanted.stages:
-        turn = next_turn(progress.request)
-        progress.replies = CHAT.reply_segments(reply, turn, wanted.request)
-        for choice, segments in progress.replies.items():
-            exchange = Exchange(call.id, call.model, "output", progress.request, segments, choice)
-            progress.outputs.append(await _judge(runtime, plan.output, reply, exchange))
-    results = [progress.input, *progress.outputs]
-    _settle(runtime, call, progress, results)
-    return _reply(call, results, wanted, reply, arrival)
+@dataclass(slots=True)
+class Checking:
+    """One call of the route.
+
+    Args:
+        runtime: what it is served with.
+        call: the exchange.
+        wanted: what to judge.
+        progress: what has happened so far.
+        admin: scores, details and shadows are shown.
+    """
+
+    runtime: Runtime
+    call: Call
+    wanted: CheckRequest
+    progress: Progress
+    admin: bool
+
+    @classmethod
+    def read(cls, runtime: Runtime, arrival: Arrival, body: dict[str, Any]) -> Checking:
+        """Read a request.
+
+        Raises:
+            RequestError: 400 with the path of the field.
+        """
+        asked = take_guardrails(body)
+        wanted = read_check(body)
+        catalogue = runtime.catalogue
+        plan = plan_for(arrival, wanted.model, asked, catalogue)
+        if wanted.policy is not None:
+            plan = catalogue.planner.plan_only(wanted.policy)
+        call = Call(
+            id=arrival.id,
+            request_id=arrival.request_id,
+            adapter=CHAT,
+            body=wanted.request,
+            stream=False,
+            model=wanted.model,
+            upstream="",
+            plan=plan,
+            version=runtime.version,
+            key_id=arrival.caller.key_id,
+            task=None,
+            started=arrival.started,
+            clock=arrival.clock,
+            kind="check",
+            named=wanted.model == "*" or wanted.model in catalogue.models,
+            stages=tuple(["input" if stage == "input" else "output" for stage in wanted.stages]),
+        )
+        progress = Progress(request=CHAT.request_segments(wanted.request) if wanted.request["messages"] else ())
+        return cls(runtime, call, wanted, progress, arrival.caller.admin)
+
+    async def run(self) -> dict[str, Any]:
+        """Judge, record with kind ``check``, and return the reply of the route; a dry run does only the last.
+
+        Raises:
+            RequestError: 504 when the time is over, 503 when it could not be recorded.
+        """
+        if self.wanted.dry_run:
+            return _dry_run(self.call, admin=self.admin)
+        reply = {"choices": [{"index": i, "message": message} for i, message in enumerate(self.wanted.replies)]}
+        settled = False
+        try:
+            results = await self._judge_all(reply)
+            self.progress.status = 200
+            if any(result.blocked for result in results):
+                self.progress.outcome = "blocked_input" if self.progress.input.blocked else "blocked_output"
+            settled = True
+        except RequestError as error:
+            self.progress.status = error.status
+            self.progress.outcome = "client_error" if error.status < 500 else "unavailable"
+            settled = True
+            error.headers = {**error.headers, "x-guardrail-id": self.call.id}
+            raise
+        finally:
+            if not settled:  # by a bug, or the end of the process
+                self.progress.status, self.progress.outcome = 500, "unavailable"
+            self._record()
+        return _reply(self.call, results, self.wanted, reply, admin=self.admin)
+
+    async def _judge_all(self, reply: dict[str, Any]) -> list[StageResult]:
+        progress, call, plan, request = self.progress, self.call, self.call.plan, self.wanted.request
+        try:
+            with self.runtime.pipeline.attend_alone():
+                if "input" in self.wanted.stages:
+                    exchange = Exchange(call.id, call.model, "input", progress.request)
+                    progress.input = await _judge(self.runtime, plan.input, request, exchange)
+                if "output" in self.wanted.stages:
+                    turn = next_turn(progress.request)
+                    progress.replies = CHAT.reply_segments(reply, turn, request)
+                    for choice, segments in progress.replies.items():
+                        exchange = Exchange(call.id, call.model, "output", progress.request, segments, choice)
+                        progress.outputs.append(await _judge(self.runtime, plan.output, reply, exchange))
+        except TimeoutError as error:
+            raise deadline_exceeded() from error
+        return [progress.input, *progress.outputs]
+
+    def _record(self) -> None:
+        self.progress.settle(self.call)
+        try:
+            self.runtime.sinks.record(self.call, self.progress)
+        except StoreError as error:
+            raise record_unavailable() from error
 
 
 async def _judge(runtime: Runtime, plan: StagePlan, body: dict[str, Any], exchange: Exchange) -> StageResult:
@@ -141,22 +204,14 @@ async def _judge(runtime: Runtime, plan: StagePlan, body: dict[str, Any], exchan
     return result
 
 
-def _settle(runtime: Runtime, call: Call, progress: Progress, results: Sequence[StageResult]) -> None:
-    progress.status = 200
-    if any(result.blocked for result in results):
-        progress.outcome = "blocked_input" if progress.input.blocked else "blocked_output"
-    progress.settle(call)
-    runtime.sinks.record(call, progress)
-
-
 def _reply(
     call: Call,
     results: Sequence[StageResult],
     wanted: CheckRequest,
     reply: dict[str, Any],
-    arrival: Arrival,
+    *,
+    admin: bool,
 ) -> dict[str, Any]:
-    admin = arrival.caller.admin
     actions = {result.action for result in results}
     status = "blocked" if "block" in actions else "modified" if "redact" in actions else "passed"
     reasons = [result.reason for result in results if result.blocked]

@@ -66,6 +66,11 @@ class Caller:
         if self.settings is not None and not _matches(self.settings.routes, route):
             raise RequestError(403, "route_not_allowed", f"This key may not use {route}.")
 
+    def allow_check(self) -> None:
+        """Raise 403 when the key may not judge without generating."""
+        if not self.check:
+            raise RequestError(403, "route_not_allowed", "This key may not use /v1/guardrails/check.")
+
     def allow_model(self, model: str) -> None:
         """Raise 403 when the key may not use the model."""
         if not self.may_use(model):

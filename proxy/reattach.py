@@ -20,6 +20,8 @@ Found = tuple[str, str]
 
 _STAGES: Sequence[Stage] = ("input", "output")
 _EARLY = frozenset({"client_error", "unavailable"})
+_JUDGED = frozenset({"exchange", "check", "moderation"})
+_GONE = 499
 
 
 def check_attached(body: Row, archive: Archive) -> Iterator[Found]:
@@ -62,11 +64,13 @@ def _check_bypass(body: Row, archive: Archive) -> Iterator[Found]:
 
 
 def is_refused(body: Row) -> bool:
-    """Say whether a record is that of a request refused before anybody was asked to judge it (O-13)."""
+    """Say whether a request ended before anybody was asked to judge it: refused, or its caller left (O-13)."""
     judged = body["prescribed"]["input"] or body["prescribed"]["output"] or body["verdicts"] or body["decisions"]
-    refused = body["outcome"] in _EARLY and body["client"]["status"] >= 400
-    nothing = not judged and not body["policy"]["names"]
-    return body["kind"] == "exchange" and refused and nothing and not body["upstream_call"]["called"]
+    client = body["client"]
+    refused = body["outcome"] in _EARLY and client["status"] >= 400
+    left = body["outcome"] == "cancelled" and client["status"] == _GONE
+    nothing = not judged and not body["policy"]["names"] and not body["upstream_call"]["called"]
+    return body["kind"] in _JUDGED and nothing and (refused or left)
 
 
 def _check_unguarded(body: Row, archive: Archive) -> Iterator[Found]:

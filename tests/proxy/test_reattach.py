@@ -83,6 +83,22 @@ def test_an_error_that_the_caller_saw_as_success_is_no_error() -> None:
     assert found == [("outcome", "is client_error, and the caller got status 200")]
 
 
+@pytest.mark.parametrize("kind", ["exchange", "check", "moderation"])
+def test_a_caller_that_left_before_anybody_judged_owes_nobody_a_verdict(kind: str) -> None:  # O-13
+    nothing: dict[str, Any] = {
+        "policy": {"names": []},
+        "prescribed": {"input": [], "output": []},
+        "verdicts": [],
+        "decisions": [],
+        "upstream_call": {"called": False},
+    }
+    left = body(kind=kind, model="", outcome="cancelled", client={"status": 499}, **nothing)
+    assert is_refused(left)
+    assert list(check_attached(left, ARCHIVE)) == list(check_outcome(left)) == []
+    assert not is_refused({**left, "upstream_call": {"called": True}})
+    assert not is_refused({**left, "client": {"status": 200}})
+
+
 def test_an_exchange_that_passed_with_a_token_is_of_an_opened_model_and_unjudged() -> None:  # G-42
     archive = replace(ARCHIVE, reach=replace(ARCHIVE.reach, bypass=("judge*",)))
     fits = body(task="bypass", model="judge-8b", policy={"names": []}, verdicts=[], decisions=[])
