@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 
 from evals.datasets.card import Card
 from evals.statistics.agreement import (
     FleissKappa,
+    Scale,
     TwoRaters,
     alpha_of_patterns,
     cohen_kappa,
@@ -65,7 +67,8 @@ class RaterReport:
         fleiss: over votes, or over labels.
         alpha_nominal, alpha_ordinal, alpha_interval: Krippendorff's α of the ratings as they are; the last two need
             numbers.
-        alpha_resampled: interval of the nominal α by resampling items (Q-29), None without items.
+        alpha_nominal_span, alpha_ordinal_span, alpha_interval_span: the interval of each by resampling items (Q-29),
+            None where the α itself cannot be.
         effective: how many independent votes the raters are worth, by the correlation of their votes.
         pairs: every two raters.
     """
@@ -81,7 +84,9 @@ class RaterReport:
     alpha_nominal: float | None
     alpha_ordinal: float | None
     alpha_interval: float | None
-    alpha_resampled: Bootstrap | None
+    alpha_nominal_span: Bootstrap | None
+    alpha_ordinal_span: Bootstrap | None
+    alpha_interval_span: Bootstrap | None
     effective: float | None
     pairs: tuple[PairOfRaters, ...]
 
@@ -103,8 +108,18 @@ def report_raters(card: Card, items: Iterable[Item], *, by_split: bool = False) 
     return tuple(reports)
 
 
-def _resample(units: Sequence[Sequence[float | None]]) -> Bootstrap | None:
-    return bootstrap_patterns(to_patterns(units), alpha_of_patterns, seed=_SEED, draws=_DRAWS) if units else None
+@dataclass(frozen=True, slots=True)
+class _Alpha:
+    value: float | None
+    span: Bootstrap | None
+
+
+def _alpha(units: Sequence[Sequence[float | None]], scale: Scale) -> _Alpha:
+    value = krippendorff_alpha(units, scale)
+    if value is None:
+        return _Alpha(None, None)
+    of_scale = partial(alpha_of_patterns, scale=scale)
+    return _Alpha(value, bootstrap_patterns(to_patterns(units), of_scale, seed=_SEED, draws=_DRAWS))
 
 
 def _report(name: str, raters: tuple[str, ...], items: Sequence[Item]) -> RaterReport:
@@ -116,7 +131,9 @@ def _report(name: str, raters: tuple[str, ...], items: Sequence[Item]) -> RaterR
     known = [vote for vote in votes if vote is not None]
     binary = len(known) == len(whole) and bool(whole)
     counts = Counter([sum(vote) for vote in known]) if binary else Counter[int]()
-    graded = all(None not in row for row in numbers) and bool(numbers)
+    graded = numbers if all(None not in row for row in numbers) else []
+    nominal = _alpha(_codes(whole), "nominal")
+    ordinal, interval = _alpha(graded, "ordinal"), _alpha(graded, "interval")
     return RaterReport(
         name=name,
         raters=raters,
@@ -126,10 +143,12 @@ def _report(name: str, raters: tuple[str, ...], items: Sequence[Item]) -> RaterR
         majority=sum([n for votes_, n in counts.items() if 2 * votes_ > len(raters)]) if binary else None,
         unanimous=sum([len(set(row)) == 1 for row in whole]),
         fleiss=_fleiss(whole, counts, len(raters)),
-        alpha_nominal=krippendorff_alpha(_codes(whole)),
-        alpha_ordinal=krippendorff_alpha(numbers, "ordinal") if graded else None,
-        alpha_interval=krippendorff_alpha(numbers, "interval") if graded else None,
-        alpha_resampled=_resample(_codes(whole)),
+        alpha_nominal=nominal.value,
+        alpha_ordinal=ordinal.value,
+        alpha_interval=interval.value,
+        alpha_nominal_span=nominal.span,
+        alpha_ordinal_span=ordinal.span,
+        alpha_interval_span=interval.span,
         effective=_effective(known, len(raters)) if binary else None,
         pairs=tuple(
             [_pair(raters, whole, known if binary else [], pair) for pair in combinations(range(len(raters)), 2)]

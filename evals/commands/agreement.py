@@ -61,8 +61,9 @@ def describe(report: RaterReport) -> list[str]:
     lines += [
         f"  unanimous {report.unanimous} of {report.items}",
         f"  Fleiss kappa {_text(fleiss.kappa)} (observed {_text(fleiss.observed)}, expected {_text(fleiss.expected)})",
-        f"  Krippendorff alpha nominal {_text(report.alpha_nominal)}{_span(report.alpha_resampled)}, "
-        f"ordinal {_text(report.alpha_ordinal)}, interval {_text(report.alpha_interval)}",
+        f"  Krippendorff alpha nominal {_text(report.alpha_nominal)}{_span(report.alpha_nominal_span)}, "
+        f"ordinal {_text(report.alpha_ordinal)}{_span(report.alpha_ordinal_span)}, "
+        f"interval {_text(report.alpha_interval)}{_span(report.alpha_interval_span)}",
         f"  effective votes {_text(report.effective)} of {len(report.raters)}",
     ]
     header = ("pair", "n", "observed", "kappa", "phi", "safe-safe, safe-unsafe, unsafe-safe, unsafe-unsafe")

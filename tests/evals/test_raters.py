@@ -125,13 +125,21 @@ def test_a_set_without_raters_is_refused() -> None:
         report_raters(load_card("smoke"), [])
 
 
-def test_the_alpha_of_raters_has_an_interval_by_resampling_items() -> None:
-    ratings: list[tuple[object, ...]] = [("1", "1", "1"), ("0", "0", "1"), ("0", "0", "0"), ("1", "0", "1")]
+@pytest.mark.parametrize("scale", ["nominal", "ordinal", "interval"])
+def test_each_alpha_of_raters_has_an_interval_by_resampling_items(scale: str) -> None:
+    ratings: list[tuple[object, ...]] = [("2", "2", "2"), ("0", "0", "1"), ("0", "0", "0"), ("2", "0", "1")]
     card, items = toy(*(ratings * 10))
     (report,) = report_raters(card, items)
-    span = report.alpha_resampled
-    assert span is not None
-    assert report.alpha_nominal is not None
-    assert (span.lo or 0.0) < report.alpha_nominal < (span.hi or 0.0)
+    alpha, span = getattr(report, f"alpha_{scale}"), getattr(report, f"alpha_{scale}_span")
+    assert span.lo < alpha < span.hi
     assert span.clusters == 40
-    assert f"nominal {report.alpha_nominal:.6f} [{span.lo:.6f}, {span.hi:.6f}]," in "\n".join(describe(report))
+    assert f"{scale} {alpha:.6f} [{span.lo:.6f}, {span.hi:.6f}]" in "\n".join(describe(report))
+
+
+def test_an_alpha_that_cannot_be_has_no_interval() -> None:
+    (words,) = report_raters(*toy(("refusal", "refusal"), ("compliance", "refusal"), ("partial", "partial")))
+    assert words.alpha_nominal_span is not None
+    assert (words.alpha_ordinal_span, words.alpha_interval_span) == (None, None)
+    assert "ordinal n/a, interval n/a" in "\n".join(describe(words))
+    (alike,) = report_raters(*toy(("1", "1"), ("1", "1")))
+    assert (alike.alpha_nominal, alike.alpha_nominal_span) == (None, None)
