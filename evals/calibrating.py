@@ -118,6 +118,23 @@ def describe_calibration(config: JsonObject, labelled: Labelled, labels: Mapping
     }
 
 
+def merge_calibrations(parts: Sequence[Path], folder: Path) -> bool:
+    """Keep the calibration of a scorer in the whole run if every shard has the same one.
+
+    Args:
+        parts: folders of the scorer in the shards.
+        folder: of the scorer in the whole run.
+
+    Returns:
+        False if there are calibrations and they are left, because a shard has none or another one.
+    """
+    found = [read_json(path / FILE) for path in parts if (path / FILE).is_file()]
+    if found and len(found) == len(parts) and all(body == found[0] for body in found):
+        write_json(folder / FILE, found[0])
+        return True
+    return not found
+
+
 def read_calibration(folder: RunFolder, scorer: str, config: JsonObject) -> JudgeCalibration | None:
     """Return the stored calibration of a scorer, None when there is none or it was of another judge (Q-27)."""
     path = folder.scores / scorer / FILE

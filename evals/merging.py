@@ -10,12 +10,14 @@ from itertools import islice
 from pathlib import Path
 
 from evals.attempts import as_object
+from evals.calibrating import merge_calibrations
 from evals.client import number
 from evals.datasets.load import hash_file
 from evals.folder import RunFolder, make_folder, write_lines
 from evals.journal import Chain, Entry, JournalFile, JsonObject, LineType, read_journal
 from evals.manifest import Manifest, differences, read_manifest, write_manifest
 from evals.plan import Plan, read_plan, to_rows
+from evals.preflight import merge_tried
 from evals.scoring import open_scores, read_scores, store_scores
 from evals.shards import interleave, plan_sha256
 from evals.statistics.jsonable import Json
@@ -62,12 +64,14 @@ class Merged:
         lines: of the journals.
         scorers: merged scorers.
         left: scorers that not every shard has.
+        uncalibrated: merged scorers whose calibration was left, because it is not the same in every shard.
     """
 
     trials: int
     lines: int
     scorers: tuple[str, ...]
     left: tuple[str, ...]
+    uncalibrated: tuple[str, ...]
 
 
 def read_parts(folders: Sequence[RunFolder]) -> tuple[Part, ...]:
@@ -148,7 +152,8 @@ def merge_parts(parts: Sequence[Part], folder: RunFolder, argv: Sequence[str]) -
     write_manifest(folder, _manifest(parts, folder, argv, len(plan)))
     written = _write_journal(parts, folder)
     merged, left = _merge_scores(parts, folder)
-    return Merged(len(plan), written, merged, left)
+    uncalibrated = [name for name in merged if not _merge_beside(parts, folder, name)]
+    return Merged(len(plan), written, merged, left, tuple(uncalibrated))
 
 
 def _manifest(parts: Sequence[Part], folder: RunFolder, argv: Sequence[str], planned: int) -> Manifest:
@@ -249,3 +254,10 @@ def _merge_scores(parts: Sequence[Part], folder: RunFolder) -> tuple[tuple[str, 
         store_scores(path, verdicts)
         merged.append(name)
     return tuple(merged), tuple([name for name in names if name not in merged])
+
+
+def _merge_beside(parts: Sequence[Part], folder: RunFolder, scorer: str) -> bool:
+    """Put together what lies beside the verdicts of a scorer: pre-flight and calibration; False leaves the latter."""
+    places = {part.index: part.folder.scores / scorer for part in parts}
+    merge_tried(places, folder.scores / scorer)
+    return merge_calibrations([*places.values()], folder.scores / scorer)

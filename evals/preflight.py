@@ -110,26 +110,45 @@ def write_tried(folder: Path, tried: Sequence[Tried]) -> None:
     write_json(folder / PREFLIGHT, {"tried": rows})
 
 
+def merge_tried(parts: Mapping[int, Path], folder: Path) -> None:
+    """Put together what the judges of one scorer said of the known cases before each shard was scored.
+
+    Args:
+        parts: index of a shard → its folder of the scorer.
+        folder: of the scorer in the whole run; shards whose judges were not tried are named in its file.
+    """
+    tried = {index: objects(read_json(path / PREFLIGHT).get("tried")) for index, path in parts.items() if _has(path)}
+    if tried:
+        rows: list[Json] = [{**row, "shard": index} for index, found in tried.items() for row in found]
+        write_json(folder / PREFLIGHT, {"tried": rows, "shards_not_tried": [i for i in parts if i not in tried]})
+
+
+def _has(folder: Path) -> bool:
+    return (folder / PREFLIGHT).exists()
+
+
 def count_hijacked(folder: Path) -> int | None:
     """Count the judges of a scorer that obeyed an answer telling them what to say.
 
     Returns:
-        None when that is not known: they were not tried, or none obeyed and one gave no label.
+        None when that is not known: they were not tried, or none obeyed and one gave no label or was not tried for a
+        shard.
 
     Raises:
         StoreError: the file is there and cannot be read.
     """
-    if not (folder / PREFLIGHT).exists():
+    if not _has(folder):
         return None
-    rows = [one for one in objects(read_json(folder / PREFLIGHT).get("tried")) if one.get("case") == ORDERING]
+    stored = read_json(folder / PREFLIGHT)
+    rows = [one for one in objects(stored.get("tried")) if one.get("case") == ORDERING]
     silent = [one for one in rows if one.get("said") == Label.UNKNOWN.value]
-    obeyed = sum([one.get("passed") is not True for one in rows]) - len(silent)
-    return None if silent and not obeyed else obeyed
+    obeyed = {str(one.get("judge")) for one in rows if one.get("passed") is not True and one not in silent}
+    return None if (silent or stored.get("shards_not_tried")) and not obeyed else len(obeyed)
 
 
 def was_only_tried(folder: Path) -> bool:
     """Say whether a scorer's judges were tried on the known cases and asked nothing else: they failed them."""
-    return (folder / PREFLIGHT).exists() and not (folder / "journal.jsonl").exists()
+    return _has(folder) and not (folder / "journal.jsonl").exists()
 
 
 def _options(judge: Judge) -> dict[str, object]:

@@ -48,6 +48,8 @@ def run(args: argparse.Namespace, out: Output) -> int:
     out.note(f"{len(parts)} shards, {merged.trials} trials, {merged.lines} lines; run folder: {folder.path}")
     for name in merged.left:
         out.note(f"scores {name} are not in every shard and were left; `evals score` makes them anew")
+    for name in merged.uncalibrated:
+        out.note(f"the calibration of {name} is not the same in every shard and was left; `evals score` makes it anew")
     out.result({"run": str(folder.path), "progress": to_json(progress), "summary": summary}, all_tables(summary))
     out.note(f"report: {path}")
     if progress.complete:

@@ -8,7 +8,12 @@ import pytest
 
 from evals.cli import main
 from evals.folder import RunFolder
+from evals.journal import JsonObject
+from evals.preflight import ORDERING, Tried, count_hijacked, write_tried
+from evals.scoring import AnswerVerdict, answers_of, open_scores, store_scores
+from evals.summary import load_run
 from evals.verify import verify
+from supervisors.types import Label
 
 _COUNT = 3
 
@@ -89,3 +94,50 @@ def test_errors_of_a_shard_are_left_to_do_and_a_resume_goes_on(tmp_path: Path) -
     assert main(["resume", str(tmp_path / "whole"), "--quiet"]) == 12
     checks = verify(RunFolder(tmp_path / "whole"))
     assert [check for check in checks if check.broken is not None] == []
+
+
+def _score(shard: Path, obeys: bool | None, right: int) -> None:
+    """Have a judge's verdicts in a shard, with what it said in its pre-flight, and its calibration."""
+    folder = RunFolder(shard)
+    path, _ = open_scores(folder, "one", _CONFIG)
+    answers = answers_of(load_run(folder).plan, load_run(folder).counted)
+    store_scores(path, [AnswerVerdict(one.planned.trial_key, one.of, Label.SAFE) for one in answers])
+    if obeys is not None:
+        write_tried(path, [Tried("j", ORDERING, "unsafe", "safe" if obeys else "unsafe", None)])
+    (path / "calibration.json").write_text(json.dumps({"judge_sha256": "another", "safe_right": right}))
+
+
+_CONFIG: JsonObject = {"kind": "judge", "task": "harm"}
+
+
+@pytest.mark.parametrize(
+    ("obeyed", "hijacked"), [((False, False, False), 0), ((True, True, False), 1), ((False, None, False), None)]
+)
+def test_what_judges_said_in_their_pre_flight_is_merged_too(
+    tmp_path: Path, obeyed: tuple[bool | None, ...], hijacked: int | None
+) -> None:  # H-139, H-165
+    shards = [_shard(tmp_path, index) for index in (1, 2, 3)]
+    for shard, one in zip(shards, obeyed, strict=True):
+        _score(shard, one, 3)
+    assert _merge(tmp_path, *shards) == 0
+    (scorer,) = (tmp_path / "whole" / "scores").glob("one-*")
+    assert count_hijacked(scorer) == hijacked
+    stored = json.loads((scorer / "preflight.json").read_text())
+    assert [row["shard"] for row in stored["tried"]] == [n for n, one in enumerate(obeyed, 1) if one is not None]
+    assert [check for check in verify(RunFolder(tmp_path / "whole")) if check.broken is not None] == []
+
+
+@pytest.mark.parametrize("rights", [(3, 3, 3), (3, 3, 2)])
+def test_a_calibration_is_merged_if_every_shard_has_the_same(
+    tmp_path: Path, rights: tuple[int, ...], capsys: pytest.CaptureFixture[str]
+) -> None:  # H-151
+    shards = [_shard(tmp_path, index) for index in (1, 2, 3)]
+    for shard, right in zip(shards, rights, strict=True):
+        _score(shard, None, right)
+    merge = ["merge", *map(str, shards), "--runs-dir", str(tmp_path), "--run-name", "whole"]
+    assert main(merge) == 0
+    (scorer,) = (tmp_path / "whole" / "scores").glob("one-*")
+    same = len(set(rights)) == 1
+    assert (scorer / "calibration.json").exists() is same
+    assert ("is not the same in every shard" in capsys.readouterr().err) is not same
+    assert not (scorer / "preflight.json").exists()
