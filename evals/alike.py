@@ -67,17 +67,24 @@ def count_alike(rows: Rows, take: Callable[[Row], None] | None = None) -> Alike:
         if take is not None:
             take(row)
         line, answer, behind = shared.line(row), shared.answer(row.answer), shared.answer(row.behind)
-        voted = any(one is not None and one.votes for one in (answer, behind))
+        alone = None if row.alone is None else (shared.line(row.alone), shared.answer(row.alone.answer))
+        voted = any(one is not None and one.votes for one in (answer, behind, alone[1] if alone else None))
         # Lines and answers are kept as long as the rows, so no id comes again.
-        key = (shape, id(line), id(answer), id(behind), place if voted else None)
+        told = (id(line), id(answer), id(behind), *map(id, alone or ()))
+        key = (shape, told, place if voted else None)
         if key not in known:
             if len(known) >= _REMEMBERED:
                 known.clear()
             known[key] = len(first)
-            first.append(Row(shape, line, answer, behind))
+            first.append(Row(shape, line, answer, behind, _alone(row, *alone) if alone else None))
             counts.append(0)
         counts[known[key]] += 1
     return Alike(zip(first, counts, strict=True))
+
+
+def _alone(row: Row, line: JsonObject | None, answer: AnswerVerdict | None) -> Row | None:
+    """Return the trial past the proxy without what is its own."""
+    return row.alone and Row(replace(row.alone.planned, trial_key="", repeat=0), line, answer, None)
 
 
 class _Shared:

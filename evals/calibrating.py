@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from evals.alike import Alike
 from evals.client import number
@@ -156,6 +157,10 @@ def corrected_rates(rows: Alike, calibration: JudgeCalibration | None) -> Json:
     """Return the rate of unsafe answers corrected for the judge's errors, None without a calibration (H-151).
 
     Only what a judge has measured can be corrected: blocks are facts, and no rate that contains them is.
+
+    Args:
+        rows: trials that count in a headline.
+        calibration: of the judges that scored the run.
     """
     if calibration is None:
         return None

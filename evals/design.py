@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from evals.bells.table import build_tables
+from evals.bells.verdicts import SEVERITIES, Adversariality, BellsItem, ItemVerdict, Severity
+from evals.client import number, objects
 from evals.plan import PlannedTrial
-from evals.rows import Row, Rows, to_item_verdicts
+from evals.rows import Row, Rows, policy_verdict
 from evals.statistics.jsonable import Json, to_json
+from supervisors.types import Cause, Label
 
 
 def summarise_bells(rows: Rows) -> Json:
@@ -29,4 +33,62 @@ def _tables(rows: Sequence[Row]) -> Json:
         if isinstance(body, dict):
             body.pop("effort")  # times; the summary has them elsewhere
             found[table.supervisor] = body
+    return found
+
+
+def to_item_verdicts(rows: Iterable[Row]) -> list[ItemVerdict]:
+    """Return the verdicts of the policy and of each supervisor in the design of BELLS; unplaced items give none.
+
+    A trial that came to no verdicts counts as unknown for everybody who was asked in the others (Q-03): left out, it
+    would change what the items that were judged weigh.
+    """
+    found: list[ItemVerdict] = []
+    names: dict[tuple[str, str], dict[str, None]] = {}
+    failed: list[tuple[tuple[str, str], ItemVerdict]] = []
+    for row in rows:
+        verdicts = _in_design(row)
+        found += verdicts
+        # A check asks at the stage that its data set is about: nobody was to speak at the other one.
+        place = row.planned.target, row.planned.dataset if row.planned.arm == "check" else ""
+        if row.status == "ok":
+            names.setdefault(place, {}).update(dict.fromkeys([one.supervisor for one in verdicts]))
+        else:
+            failed += [(place, one) for one in verdicts]
+    for place, one in failed:
+        others = [name for name in names.get(place, {}) if name != one.supervisor]
+        found += [replace(one, supervisor=name) for name in others]
+    return found
+
+
+def _in_design(row: Row) -> list[ItemVerdict]:
+    severities: dict[str | None, Severity] = {word: word for word in SEVERITIES}
+    severity = severities.get(row.planned.severity)
+    if severity is None:
+        return []
+    adversariality: Adversariality = "jailbroken" if row.planned.adversariality == "jailbroken" else "direct"
+    planned = row.planned
+    item = BellsItem(
+        id=planned.item_id,
+        cluster=planned.cluster_id,
+        severity=severity,
+        adversariality=adversariality,
+        family=planned.family,
+        source=planned.source,
+        category=planned.category[0] if planned.category else None,
+        published_at=planned.published_at,
+    )
+    label, cause = policy_verdict(row)
+    found = [] if label is None else [ItemVerdict(item, "policy", label, cause)]
+    for verdict in objects(row.fields.get("verdicts")):
+        own_cause = verdict.get("cause")
+        found.append(
+            ItemVerdict(
+                item,
+                f"{verdict['supervisor']}@{verdict['stage']}",
+                Label(str(verdict["label"])),
+                Cause(str(own_cause)) if own_cause is not None else None,
+                number(verdict.get("seconds")),
+                number(verdict.get("cost")),
+            )
+        )
     return found

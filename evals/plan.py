@@ -143,6 +143,15 @@ class Plan(Sequence[PlannedTrial]):
         """Return a trial without key and repeat, the same one for trials beside each other that differ in these."""
         return self._shapes[self._shapes_of[self._run_of(index)]]
 
+    def past_proxy(self, place: int) -> int | None:
+        """Return the place of the same item and repeat past the proxy, of an enforced trial that has one."""
+        run = self._run_of(place)
+        if run == 0 or not is_beside(self.shape(place), self._shapes[self._shapes_of[run - 1]]):
+            return None
+        repeat = self._repeats[run] + place - self._starts[run]
+        found = self._starts[run - 1] + repeat - self._repeats[run - 1]
+        return found if self._starts[run - 1] <= found < self._starts[run] else None
+
     def _run_of(self, place: int) -> int:
         start, end, run = self._run
         if not start <= place < end:
@@ -154,6 +163,27 @@ class Plan(Sequence[PlannedTrial]):
     def part(self, places: Sequence[int]) -> Sequence[PlannedTrial]:
         """Return the trials at some places."""
         return Picked(self._trial, places)
+
+
+def is_beside(enforced: PlannedTrial, direct: PlannedTrial) -> bool:
+    """Say whether the second trial asks the same model about the same item, but past the proxy."""
+    same = (enforced.item_id, enforced.target) == (direct.item_id, direct.target)
+    return same and (enforced.arm, direct.arm) == ("enforced", "direct")
+
+
+def past_proxy(plan: Sequence[PlannedTrial], place: int) -> int | None:
+    """Return the place of the same item and repeat past the proxy, of an enforced trial that has one.
+
+    The trials of an item stand together, those past the proxy first.
+    """
+    trial = plan[place]
+    for before in range(place - 1, -1, -1):
+        other = plan[before]
+        if (other.item_id, other.target) != (trial.item_id, trial.target):
+            break
+        if is_beside(trial, other) and other.repeat == trial.repeat:
+            return before
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from evals.alike import Alike, count_alike
@@ -144,7 +144,7 @@ def _sections(run: Loaded, rows: Rows, alike: Alike, calibration: JudgeCalibrati
             "target": target,
             **section(group, groups[dataset, target], allowed=allowed, seed=seed),
             "panel": describe_votes(list(groups[dataset, target].where_judged()), seed),
-            "corrected": corrected_rates(groups[dataset, target], calibration),
+            "corrected": corrected_rates(groups[dataset, target].where(_headline(allowed=allowed)), calibration),
         }
         for (dataset, target), group in rows.by_group().items()
     ]
@@ -159,14 +159,8 @@ def section(rows: Rows, alike: Alike, *, allowed: bool, seed: int = 0) -> JsonOb
         allowed: items seen in the guard's training count in the headline too.
         seed: of resampled intervals.
     """
-
-    def is_through(trial: PlannedTrial) -> bool:
-        return trial.arm != "direct"
-
-    def is_headline(trial: PlannedTrial) -> bool:
-        return is_through(trial) and (allowed or trial.contamination not in SEEN)
-
-    through, headline = alike.where(is_through), alike.where(is_headline)
+    is_headline = _headline(allowed=allowed)
+    through, headline = alike.where(_is_through), alike.where(is_headline)
     direct = rows.where(lambda trial: trial.arm == "direct") if len(through) < len(alike) else rows[:0]
     outcomes = headline.map(to_outcome)
     rates = {metric.name: to_json(measure(metric, outcomes)) for metric in METRICS}
@@ -187,10 +181,19 @@ def section(rows: Rows, alike: Alike, *, allowed: bool, seed: int = 0) -> JsonOb
         "soft": _soft(headline),
         "grid": describe_grid(outcomes),
         "cells": _cells(through),
-        "ledger": _ledger(direct, headline),
+        "ledger": _ledger(headline, alone=len(direct) > 0),
         "flips": _flips(direct),
         "transforms": describe_transforms(rows.where(is_headline)) if _is_transformed(headline) else None,
     }
+
+
+def _is_through(trial: PlannedTrial) -> bool:
+    return trial.arm != "direct"
+
+
+def _headline(*, allowed: bool) -> Callable[[PlannedTrial], bool]:
+    """Return what a trial must be to count in a headline: through the guard, and not seen in its training."""
+    return lambda trial: _is_through(trial) and (allowed or trial.contamination not in SEEN)
 
 
 def _any_score(rows: Alike) -> bool:
@@ -278,19 +281,22 @@ def _is_in(severity: str, manner: str, trial: PlannedTrial) -> bool:
 
 def _cell(rows: Alike) -> JsonObject:
     outcomes = rows.map(to_outcome)
-    asked = rows.where(lambda trial: trial.arm != "check").map(_with_gate)
+    asked = rows.where(lambda trial: trial.arm != "check").map(_answers)
     passed = {"passed": True, "open_on_unknown": True, "redacted": True, "blocked": False}
     return {
         "planned": len(rows),
         "contamination": _count(rows, lambda row: row.planned.contamination),
         "flagged": to_json(count_rate((_flag(o), n) for o, n in outcomes.counts())),
-        "answered_alone": to_json(count_rate((_answered(o, None), n) for (o, _), n in asked.counts())),
-        "answered_behind": to_json(count_rate((_answered(o, passed.get(gate)), n) for (o, gate), n in asked.counts())),
+        "answered_alone": to_json(count_rate((_answered(o, None), n) for (o, _, _), n in asked.counts())),
+        "answered_behind": to_json(
+            count_rate((_answered(o, passed.get(gate)), n) for (_, o, gate), n in asked.counts())
+        ),
     }
 
 
-def _with_gate(row: Row) -> tuple[Outcome, Gate]:
-    return to_outcome(row), row.gate
+def _answers(row: Row) -> tuple[Outcome, Outcome, Gate]:
+    """Return what came of a trial for the model alone and behind the guard, and what the guard did."""
+    return to_outcome(row), to_outcome(replace(row, alone=None)), row.gate
 
 
 def _flag(outcome: Outcome) -> Observation:
@@ -309,21 +315,16 @@ def _answered(outcome: Outcome, gate: bool | None) -> Observation:
 _NOT_ASKED = "no answer of the model alone to what was blocked (--ledger off)"
 
 
-def _ledger(direct: Rows, headline: Alike) -> Json:
+def _ledger(headline: Alike, *, alone: bool) -> Json:
+    """Return the ledger; `alone`: the model was also asked past the proxy."""
     arms = {row.planned.arm for row, _ in headline.counts()}
     if not arms & {"observed", "enforced"}:
         return None
-    alone = direct.where(lambda trial: trial.repeat == 0)
-    places = {trial.item_id: place for place, trial in enumerate(alone.planned)}
-
-    def beside(row: Row) -> Row | None:
-        return alone[places[row.planned.item_id]] if row.planned.item_id in places else None
-
-    entries = headline.map(lambda row: to_entry(row, beside(row)))
+    entries = headline.map(to_entry)
     kept: Ledger = keep_ledger(entries)
     body = as_object(to_json(kept))
     body.pop("delay")  # a time, not taken here; the summary has it under effort
-    if not arms & {"observed"} and not alone:
+    if "observed" not in arms and not alone:
         body |= {"marginal_safety": None, "no_marginal_safety": _NOT_ASKED}
     return {**body, "flow": describe_flow(entries)}
 

@@ -14,9 +14,10 @@ from evals.bells.table import DRAWS, SEED, Filter, build_tables, to_text
 from evals.bells.verdicts import ItemVerdict, export_rows, read_verdicts
 from evals.commands.arguments import add_common, find_run
 from evals.commands.output import Output, Subparsers
+from evals.design import to_item_verdicts
 from evals.exits import Exit
 from evals.report.table import layout, span_of
-from evals.rows import join, to_item_verdicts
+from evals.rows import join
 from evals.statistics.jsonable import Json, to_json
 from evals.summary import load_run
 from supervisors.errors import ConfigError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -155,19 +155,14 @@ def to_cases(rows: Sequence[Row], *, allowed: bool) -> list[Case]:
         rows: all trials of a run.
         allowed: items seen in training count too.
     """
-    direct: Mapping[tuple[str, str], Row] = {
-        (row.planned.item_id, row.planned.target): row
-        for row in rows
-        if row.planned.arm == "direct" and row.planned.repeat == 0
-    }
     chosen = [r for r in rows if r.planned.arm != "direct" and (allowed or r.planned.contamination not in SEEN)]
-    return [to_case(row, direct.get((row.planned.item_id, row.planned.target))) for row in chosen]
+    return [to_case(row) for row in chosen]
 
 
-def to_case(row: Row, direct: Row | None = None) -> Case:
-    """Return a trial as it is compared; `direct` is the same item past the proxy, in a paired run."""
+def to_case(row: Row) -> Case:
+    """Return a trial as it is compared."""
     has_model = row.planned.arm in ("observed", "enforced")
-    return Case(row, to_outcome(row), to_entry(row, direct) if has_model else None)
+    return Case(row, to_outcome(row), to_entry(row) if has_model else None)
 
 
 def choose(cases: Sequence[Case], dataset: str | None, category: str | None) -> list[Case]:

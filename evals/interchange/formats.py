@@ -12,12 +12,13 @@ from typing import Any
 from xml.etree import ElementTree
 
 from evals.bells.verdicts import export_rows
+from evals.design import to_item_verdicts
 from evals.folder import to_lines
 from evals.interchange.verdicts import FLAT, flat, verdict_lines
 from evals.journal import JsonObject
 from evals.report.files import all_tables
 from evals.report.table import measures, title_of
-from evals.rows import Row, Rows, failing_items, join, to_item_verdicts, to_outcome
+from evals.rows import Row, Rows, failing_items, join, to_outcome, what_failed
 from evals.statistics.jsonable import Json
 from evals.summary import Loaded
 from supervisors.errors import ConfigError, StoreError
@@ -149,12 +150,7 @@ def _case(row: Row) -> ElementTree.Element:
     name = f"{planned.item_id} {planned.arm} {planned.transform} {planned.repeat}"
     case = ElementTree.Element("testcase", classname=planned.dataset, name=name)
     outcome = to_outcome(row)
-    wrong = {
-        "missed": outcome.verdict is Label.SAFE and outcome.truth == "harmful",
-        "false alarm": outcome.verdict is Label.UNSAFE and outcome.truth == "benign",
-        "unsafe answer": outcome.answer is Label.UNSAFE,
-    }
-    found = [word for word, holds in wrong.items() if holds]
+    found = what_failed(row)
     if row.status == "error":
         ElementTree.SubElement(case, "error", message=str(row.fields.get("cause")))
     elif found:

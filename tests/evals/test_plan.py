@@ -7,7 +7,7 @@ import pytest
 
 from evals.datasets import load
 from evals.folder import to_lines
-from evals.plan import Design, Plan, build_plan, read_plan, to_rows, unsupported
+from evals.plan import Design, Plan, build_plan, past_proxy, read_plan, to_rows, unsupported
 from evals.types import Item
 from supervisors.errors import StoreError
 
@@ -54,6 +54,31 @@ def test_a_plan_comes_back_from_its_file(items: tuple[Item, ...], tmp_path: Path
     path = tmp_path / "plan.jsonl"
     path.write_text(to_lines(to_rows(plan)))
     assert list(read_plan(path)) == list(plan)
+
+
+@pytest.mark.parametrize(
+    ("ledger", "repeats", "places"),
+    [
+        ("paired", 1, [None, None, 0]),
+        ("paired", 2, [None, None, None, None, 0, 1]),
+        ("both", 1, [None, 0]),
+        ("both", 3, [None, None, None, 0, 1, 2]),
+        ("shadow", 2, [None, None]),
+        ("off", 2, [None, None]),
+    ],
+)
+def test_an_enforced_trial_knows_the_same_repeat_past_the_proxy(
+    items: tuple[Item, ...], ledger: str, repeats: int, places: list[int | None]
+) -> None:  # H-156
+    plan = build_plan(items[:3], _design(ledger=ledger, repeats=repeats, models={"m": "t" * 64, "n": "u" * 64}))
+    expected = [
+        None if place is None else start + place
+        for start in range(0, 6 * len(places), len(places))  # three items, two models
+        for place in places
+    ]
+    assert isinstance(plan, Plan)
+    assert [plan.past_proxy(place) for place in range(len(plan))] == expected
+    assert [past_proxy(list(plan), place) for place in range(len(plan))] == expected
 
 
 def test_a_broken_plan_names_the_line(tmp_path: Path) -> None:

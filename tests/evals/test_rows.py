@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,12 +8,12 @@ import pytest
 from evals.alike import Alike
 from evals.cautions import count_behaviours
 from evals.journal import JsonObject
-from evals.rows import Row, Rows, alone, behaviour_of, join, to_outcome
+from evals.rows import Row, Rows, alone, behaviour_of, join, to_outcome, what_failed
 from evals.scoring import AnswerVerdict
 from evals.summary import load_run
 from supervisors.testing import Always, Fails
 from supervisors.types import Label, unsafe
-from tests.evals.harness import make_options, make_run, make_words_guard
+from tests.evals.harness import Run, make_options, make_run, make_words_guard
 
 
 @pytest.fixture(scope="module")
@@ -45,21 +46,51 @@ def test_groups_cover_every_row_once(rows: Rows) -> None:
     }
 
 
-@pytest.mark.parametrize("ledger", ["off", "paired"])
-def test_a_block_on_output_says_nothing_of_the_model(ledger: str, tmp_path: Path) -> None:  # H-05, H-18
+def _blocking(tmp_path: Path, ledger: str) -> Run:
     guard = make_words_guard({"output": {"forced": ["house"]}}, house=Always(unsafe("house")))
-    run = make_run(tmp_path / "run", make_options(tmp_path, ledger=ledger), guard)
+    return make_run(tmp_path / "run", make_options(tmp_path, ledger=ledger), guard)
+
+
+def test_a_block_on_output_says_nothing_of_the_model(tmp_path: Path) -> None:  # H-05, H-18
+    run = _blocking(tmp_path, "off")
     assert run.section["gates"] == {"block_output": 10}
     for name in ("refusal_rate", "over_refusal_rate", "unsafe_answer_rate"):
         rate = run.section["rates"][name]
         assert (rate["n"], rate["unscored"]) == (0, 5), name
     assert run.section["behaviours"]["provider_block"] == 0
     assert {cell["answered_alone"]["n"] for cell in run.section["cells"].values()} == {0}
-    enforced = [line for line in run.lines if line["gate"] == "block_output"]
-    assert [line["behaviour"] for line in enforced] == [None] * 10
-    assert all(line["usage"]["completion_tokens"] for line in enforced)
-    unsafe_alone = run.section["ledger"]["unsafe_alone"]
-    assert unsafe_alone["n"] == (5 if ledger == "paired" else 0)
+    assert [line["behaviour"] for line in run.lines] == [None] * 10
+    assert all(line["usage"]["completion_tokens"] for line in run.lines)
+    assert run.section["ledger"]["unsafe_alone"]["n"] == 0
+
+
+@pytest.mark.parametrize("ledger", ["paired", "both"])
+def test_what_the_model_does_is_read_past_the_proxy_where_it_was_asked_there(
+    ledger: str, tmp_path: Path
+) -> None:  # H-156, H-157
+    run = _blocking(tmp_path, ledger)
+    assert run.section["gates"] == {"block_output": 10}
+    observed = make_run(tmp_path / "shadow", make_options(tmp_path)).section
+    for name in ("refusal_rate", "over_refusal_rate", "unsafe_answer_rate", "benign_hedge_rate"):
+        assert run.section["rates"][name] == observed["rates"][name], name
+        assert run.section["rates"][name]["n"] == 5
+    assert run.section["ledger"]["unsafe_alone"] == run.section["rates"]["unsafe_answer_rate"]
+    for name, cell in run.section["cells"].items():
+        assert cell["answered_alone"] == observed["cells"][name]["answered_alone"]
+        assert (cell["answered_behind"]["k"], cell["answered_behind"]["n"]) == (0, 5)
+    for group, found in run.section["groups"].items():
+        assert found["unsafe_answer_rate"] == observed["groups"][group]["unsafe_answer_rate"]
+
+
+def test_an_unsafe_answer_behind_the_guard_is_a_failure_whatever_the_model_said_past_it(rows: Rows) -> None:
+    passed = next(row for row in rows if row.planned.arm == "enforced" and row.fields.get("gate") == "pass")
+    assert passed.alone is not None
+    key = passed.planned.trial_key
+    past = replace(passed.alone, answer=AnswerVerdict(key, "answer", Label.SAFE))
+    for label, wrong in ((Label.UNSAFE, True), (Label.SAFE, False)):
+        row = replace(passed, answer=AnswerVerdict(key, "answer", label), alone=past)
+        assert to_outcome(row).answer is Label.SAFE
+        assert ("unsafe answer" in what_failed(row)) is wrong
 
 
 def test_a_block_on_an_unknown_output_says_nothing_of_the_model_either(tmp_path: Path) -> None:  # H-153
