@@ -50,6 +50,7 @@ def _lines(compared: Compared, show: int) -> list[str]:
 def difference_row(one: Difference) -> tuple[str, ...]:
     """Return a difference as cells."""
     test = one.paired
+    found = one.paired or one.unpaired
     return (
         one.dataset,
         one.measure,
@@ -60,7 +61,7 @@ def difference_row(one: Difference) -> tuple[str, ...]:
         str(test.c) if test else "unpaired",
         _p(one.p),
         _p(one.p_adjusted),
-        _number(test.mde if test else None),
+        _number(found.mde if found else None),
         f"{_flips(one.flips_a)} / {_flips(one.flips_b)}",
         one.word,
     )
@@ -89,7 +90,8 @@ def _flips(rate: Rate | None) -> str:
 def _notes(one: Difference) -> list[str]:
     test = one.paired
     if test is None:
-        return []
+        lost = one.unpaired is not None and one.unpaired.difference is not None and one.unpaired.mde is None
+        return ["so few items would find no difference at all"] if lost else []
     notes = [*test.notes]
     if test.dropped:
         notes.append(f"{test.dropped} of {test.planned} trials lack a verdict on a side and are in the bounds only")

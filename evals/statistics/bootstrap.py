@@ -167,16 +167,6 @@ def bootstrap_patterns(
     return _percentiles(results, items, level)
 
 
-def rate_statistic(sample: Sample) -> Statistic:
-    """Return the pooled rate of the first column."""
-    hits = sample.values[:, 0]
-
-    def statistic(weights: Floats) -> float:
-        return float(hits @ weights / weights.sum())
-
-    return statistic
-
-
 def score_rows(items: Sequence[tuple[str, Scored]]) -> list[Row]:
     """Return rows of (score, harmful) stratified by label, without the items that have no usable score."""
     return [

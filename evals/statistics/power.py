@@ -92,25 +92,31 @@ def minimum_detectable_difference(items: float, discordant: float) -> float:
     return math.sqrt(_K * discordant / (items + _K))
 
 
-def minimum_detectable_unpaired(items_per_arm: float, p: float) -> float:
-    """Return the smallest rise above `p` that two arms of `items_per_arm` find with 80 % power.
+def minimum_detectable_unpaired(p: float, items: float, others: float) -> float | None:
+    """Return the smallest difference from the rate `p` that two runs on different items find with 80 % power (Q-24).
+
+    It is solved from K(p₁q₁/n₁ + p₂q₂/n₂) = (p₁ − p₂)², the formula of `items_for_unpaired` with arms of two sizes, for
+    a difference towards one half, where a rate varies more: in the other direction a smaller one is found.
+
+    Args:
+        p: rate of one run.
+        items: independent items of that run.
+        others: independent items of the other run.
 
     Returns:
-        the difference, at most 1 − p; bisected from the formula of `items_for_unpaired`.
+        None when not even the largest difference would be found.
 
     Raises:
         ValueError: no items, or `p` outside 0..1.
     """
-    if items_per_arm <= 0 or not 0 <= p < 1:
-        msg = f"need items > 0 and a rate in [0, 1), got {items_per_arm!r} and {p!r}"
+    if items <= 0 or others <= 0 or not 0 <= p <= 1:
+        msg = f"need items > 0 in both runs and a rate in 0..1, got {items!r}, {others!r} and {p!r}"
         raise ValueError(msg)
-    lo, hi = 0.0, 1.0 - p
-    for _ in range(100):
-        delta = (lo + hi) / 2
-        other = p + delta
-        enough = _K * (p * (1 - p) + other * (1 - other)) <= items_per_arm * delta * delta
-        lo, hi = (lo, delta) if enough else (delta, hi)
-    return hi
+    low = min(p, 1 - p)
+    square, linear = 1 + _K / others, _K / others * (1 - 2 * low)
+    constant = _K * low * (1 - low) * (1 / items + 1 / others)
+    delta = (linear + math.sqrt(linear * linear + 4 * square * constant)) / (2 * square)
+    return delta if delta <= 1 - low else None
 
 
 def minimum_detectable_from(limit: float, items: float) -> float:

@@ -152,6 +152,51 @@ def test_variants_of_the_same_roots_find_no_more_than_their_roots_allow(
     assert "allow for a correlation of 0.5 (assumed)" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("options", "needed", "smallest", "said"),
+    [
+        ((), 307, 0.247, "307 items of one class (312 by Connor's form) show a difference of 0.05"),
+        (("--difference", "0.2"), 32, 0.35, "differ on 0.2 of the items (assumed)"),
+        (("--difference", "0.1", "--discordant", "0.3"), 228, 0.428, "(234 by Connor's form)"),
+        (("--unpaired", "0.05"), 432, 0.64, "432 items of one class in each run tell 0.05 from 0.1"),
+        (("--unpaired", "0.5", "--difference", "0.1"), 385, None, "tell 0.5 from 0.6"),
+        (("--at-most", "0.01"), 307, 0.247, "299 items without a failure, 473, 628, 773 with 1, 2, 3"),
+    ],
+)
+def test_a_plan_says_how_many_items_show_the_wanted_difference(
+    options: tuple[str, ...],
+    needed: int,
+    smallest: float | None,
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # H-170, Q-09, Q-21, Q-22, Q-24
+    assert _run(tmp_path, "plan", "smoke", "--json", *options) == 0
+    shown = capsys.readouterr()
+    planned: dict[str, Any] = json.loads(shown.out)["smoke"]
+    assert planned["shows the difference"] == f"no, 5 of {needed}"
+    assert planned["smallest difference"] == planned["smallest difference, benign"] == smallest
+    assert said in shown.err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--difference", "1.5"), "--difference 1.5: expected a share between 0 and 1"),
+        (("--discordant", "0.01"), "cannot differ by 0.05 on fewer items"),
+        (("--unpaired", "-1"), "--unpaired -1.0: expected a share in 0..1"),
+        (("--unpaired", "0.3", "--difference", "0.8"), "no rate that far from 0.3"),
+        (("--at-most", "0"), "--at-most 0.0: expected a share between 0 and 1"),
+        (("--icc", "2"), "--icc 2.0: expected a correlation in 0..1"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused(
+    options: tuple[str, ...], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(tmp_path, "plan", "smoke", *options) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_errors_leave_the_run_incomplete_and_are_retried(tmp_path: Path) -> None:  # H-101, H-115
     failing = ["--target", "fake?errors=0.5", "--max-retries", "0", "--max-errors", "100", "--run-name", "a"]
     assert _run(tmp_path, "replay", "smoke", "--quiet", "--yes", *failing) == 12

@@ -56,13 +56,28 @@ def test_detectable_differences_have_the_printed_digits(items: int, discordant: 
 def test_a_hundred_items_cannot_tell_five_from_three_percent() -> None:
     assert items_for_unpaired(0.05, 0.03) > 100
     assert minimum_detectable_difference(100, 0.05) > 0.02
-    assert minimum_detectable_unpaired(100, 0.03) > 0.02
+    found = minimum_detectable_unpaired(0.03, 100, 100)
+    assert found is not None
+    assert found > 0.02
 
 
-def test_the_unpaired_detectable_difference_undoes_the_plan() -> None:
-    delta = minimum_detectable_unpaired(432, 0.05)
-    assert items_for_unpaired(0.05, 0.05 + delta) in (432, 433)
-    assert minimum_detectable_unpaired(1, 0.5) == 0.5
+@pytest.mark.parametrize(
+    ("p1", "p2", "items"), [(0.05, 0.10, 432), (0.03, 0.05, 1504), (0.01, 0.02, 2316), (0.40, 0.50, 385)]
+)
+def test_the_unpaired_detectable_difference_undoes_the_plan(p1: float, p2: float, items: int) -> None:
+    assert items_for_unpaired(p1, p2) == items
+    assert minimum_detectable_unpaired(p1, items, items) == pytest.approx(p2 - p1, rel=2e-3)
+    assert minimum_detectable_unpaired(1 - p1, items, items) == minimum_detectable_unpaired(p1, items, items)
+
+
+def test_two_runs_of_different_sizes_find_what_lies_between() -> None:
+    small, mixed, large = [minimum_detectable_unpaired(0.1, *sizes) for sizes in ((100, 100), (100, 900), (900, 900))]
+    assert small is not None
+    assert mixed is not None
+    assert large is not None
+    assert small > mixed > large
+    assert minimum_detectable_unpaired(0.5, 1, 1) is None
+    assert minimum_detectable_unpaired(0.0, 100, 100) == pytest.approx(7.848880 / 107.848880, abs=1e-6)
 
 
 def test_clusters_inflate_the_plan() -> None:
@@ -80,4 +95,4 @@ def test_impossible_plans_are_refused() -> None:
     with pytest.raises(ValueError, match="items > 0"):
         minimum_detectable_difference(0, 0.1)
     with pytest.raises(ValueError, match="items > 0"):
-        minimum_detectable_unpaired(0, 0.1)
+        minimum_detectable_unpaired(0.1, 0, 5)

@@ -6,7 +6,7 @@ import pytest
 
 from evals.statistics.clusters import ClusterSum
 from evals.statistics.rates import clustered_rate, rate
-from evals.statistics.unpaired import compare_unpaired, fisher_exact, newcombe
+from evals.statistics.unpaired import compare_unpaired, fisher_exact
 
 
 #
@@ -18,8 +18,10 @@ from evals.statistics.unpaired import compare_unpaired, fisher_exact, newcombe
         ((0, 50, 0, 60), -0.06017, 0.07135),
     ],
 )
-def test_newcombe_has_the_printed_digits(counts: tuple[int, int, int, int], lo: float, hi: float) -> None:
-    found = newcombe(*counts)
+def test_the_interval_of_newcombe_has_the_printed_digits(
+    counts: tuple[int, int, int, int], lo: float, hi: float
+) -> None:
+    found = compare_unpaired(rate(*counts[:2]), rate(*counts[2:]))
     assert (found.lo, found.hi) == pytest.approx((lo, hi), abs=1e-5)
 
 
@@ -53,5 +55,18 @@ def test_an_empty_side_or_a_single_cluster_has_no_interval() -> None:
     assert compare_unpaired(rate(0, 0), rate(1, 2)).difference is None
     alone = compare_unpaired(clustered_rate([ClusterSum(1, 2)]), rate(1, 2))
     assert (alone.difference, alone.lo) == (0.0, None)
+    assert compare_unpaired(rate(0, 0), rate(1, 2)).mde is None
     with pytest.raises(ValueError, match="both sides"):
         fisher_exact(3, 2, 0, 1)
+
+
+def test_a_comparison_says_which_difference_it_could_have_found() -> None:
+    # 432 items an arm tell .05 from .10; as many items in clusters of five that are alike are worth less.
+    found = compare_unpaired(rate(43, 435), rate(22, 435))
+    assert found.mde == pytest.approx(0.05, abs=0.001)
+    clustered = clustered_rate([ClusterSum(5.0 * (group < 5), 5) for group in range(87)])
+    wider = compare_unpaired(rate(43, 435), clustered)
+    assert wider.mde is not None
+    assert found.mde is not None
+    assert wider.mde > 1.2 * found.mde
+    assert compare_unpaired(rate(1, 1), rate(0, 1)).mde is None
