@@ -21,7 +21,8 @@ from time import perf_counter, process_time
 from typing import Any
 
 from evals.client import load_guard
-from evals.folder import RunFolder
+from evals.folder import RunFolder, write_pieces
+from evals.interchange.formats import ROW_FORMATS
 from evals.journal import JsonObject
 from evals.options import RunOptions
 from evals.plan import Design, PlannedTrial, build_plan
@@ -154,6 +155,14 @@ def report(_: int, folder: Path) -> int:
     return 1
 
 
+def export(_: int, folder: Path) -> int:
+    """Write every trial as verdicts, as a table and as test cases."""
+    run = load_run(RunFolder(folder / "run"))
+    for name in ("jsonl", "csv", "junit"):
+        write_pieces(folder / f"export.{name}", ROW_FORMATS[name](run))
+    return len(run.plan)
+
+
 def prove(_: int, folder: Path) -> int:
     """Verify the run; errors of trials are not left here, because they were made up."""
     checks = verify(RunFolder(folder / "run"))
@@ -169,6 +178,7 @@ PHASES: Mapping[str, Callable[[int, Path], int]] = {
     "score": score,
     "summary and report": report,
     "verify": prove,
+    "export": export,
 }
 
 

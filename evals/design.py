@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from evals.bells.table import build_tables
@@ -36,28 +36,29 @@ def _tables(rows: Sequence[Row]) -> Json:
     return found
 
 
-def to_item_verdicts(rows: Iterable[Row]) -> list[ItemVerdict]:
-    """Return the verdicts of the policy and of each supervisor in the design of BELLS; unplaced items give none.
+def to_item_verdicts(rows: Sequence[Row]) -> Iterator[ItemVerdict]:
+    """Yield the verdicts of the policy and of each supervisor in the design of BELLS; unplaced items give none.
 
     A trial that came to no verdicts counts as unknown for everybody who was asked in the others (Q-03): left out, it
-    would change what the items that were judged weigh.
+    would change what the items that were judged weigh. These come last, from a second look at the rows.
     """
-    found: list[ItemVerdict] = []
     names: dict[tuple[str, str], dict[str, None]] = {}
-    failed: list[tuple[tuple[str, str], ItemVerdict]] = []
+    failed = False
     for row in rows:
         verdicts = _in_design(row)
-        found += verdicts
-        # A check asks at the stage that its data set is about: nobody was to speak at the other one.
-        place = row.planned.target, row.planned.dataset if row.planned.arm == "check" else ""
+        yield from verdicts
         if row.status == "ok":
-            names.setdefault(place, {}).update(dict.fromkeys([one.supervisor for one in verdicts]))
-        else:
-            failed += [(place, one) for one in verdicts]
-    for place, one in failed:
-        others = [name for name in names.get(place, {}) if name != one.supervisor]
-        found += [replace(one, supervisor=name) for name in others]
-    return found
+            names.setdefault(_asked_at(row), {}).update(dict.fromkeys([one.supervisor for one in verdicts]))
+        failed = failed or (row.status != "ok" and bool(verdicts))
+    for row in rows if failed else ():
+        for one in _in_design(row) if row.status != "ok" else ():
+            others = [name for name in names.get(_asked_at(row), {}) if name != one.supervisor]
+            yield from [replace(one, supervisor=name) for name in others]
+
+
+def _asked_at(row: Row) -> tuple[str, str]:
+    """Return who was asked together: a check asks at the stage of its data set, nobody was to speak at the other."""
+    return row.planned.target, row.planned.dataset if row.planned.arm == "check" else ""
 
 
 def _in_design(row: Row) -> list[ItemVerdict]:

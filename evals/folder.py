@@ -9,7 +9,7 @@ import os
 import secrets
 import socket
 import tempfile
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -140,7 +140,7 @@ def write_lines(path: Path, rows: Iterable[JsonObject]) -> None:
     Raises:
         StoreError: the disk does not take them.
     """
-    _write(path, (canonical(row) + "\n" for row in rows))
+    _write(path, each_line(rows))
 
 
 def copy_lines(source: Path, target: Path, wanted: Callable[[JsonObject], bool]) -> None:
@@ -157,16 +157,31 @@ def copy_lines(source: Path, target: Path, wanted: Callable[[JsonObject], bool])
         raise StoreError(msg) from error
 
 
+def write_pieces(path: Path, pieces: Iterable[str]) -> None:
+    """Write a text that comes in pieces, as `write_file` does, without holding it.
+
+    Raises:
+        StoreError: the disk does not take it.
+    """
+    _write(path, pieces)
+
+
 def _write(path: Path, parts: Iterable[str]) -> None:
+    part: Path | None = None
     try:
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="", dir=path.parent, delete=False) as stream:
+            part = Path(stream.name)
             stream.writelines(parts)
             stream.flush()
             os.fsync(stream.fileno())
-        Path(stream.name).replace(path)
+        part.replace(path)
+        part = None
     except OSError as error:
         msg = f"{path}: cannot be written: {error.strerror}"
         raise StoreError(msg) from error
+    finally:
+        if part is not None:  # what gives the parts has failed, or the disk
+            part.unlink(missing_ok=True)
 
 
 def write_json(path: Path, value: JsonObject) -> None:
@@ -193,4 +208,9 @@ def read_json(path: Path) -> JsonObject:
 
 def to_lines(rows: Iterable[JsonObject]) -> str:
     """Return rows as JSON lines."""
-    return "".join([canonical(row) + "\n" for row in rows])
+    return "".join(each_line(rows))
+
+
+def each_line(rows: Iterable[JsonObject]) -> Iterator[str]:
+    """Yield rows as JSON lines, each when it is asked for."""
+    return (canonical(row) + "\n" for row in rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -77,44 +77,70 @@ def by_supervisor(verdicts: Iterable[ItemVerdict]) -> Mapping[str, tuple[ItemVer
     return {name: tuple(group) for name, group in split.items()}
 
 
+class _Unions:
+    """The union of the supervisors compared, item by item; of a verdict no more is kept than it changes in its item."""
+
+    def __init__(self) -> None:
+        self._supervisors: set[str] = set()
+        self._items: dict[str, _Union] = {}
+
+    def add(self, verdict: ItemVerdict) -> None:
+        """Take one verdict in."""
+        self._supervisors.add(verdict.supervisor)
+        union = self._items.setdefault(verdict.item.id, _Union(verdict.item))
+        union.verdicts += 1
+        union.flagged |= verdict.label is Label.UNSAFE
+        union.safe &= verdict.label is Label.SAFE
+        union.cause = union.cause or verdict.cause
+
+    def verdicts(self) -> Iterator[ItemVerdict]:
+        """Yield one verdict an item, in order of first appearance."""
+        for union in self._items.values():
+            if union.flagged:
+                yield ItemVerdict(union.item, UNION, Label.UNSAFE)
+            elif union.safe and union.verdicts == len(self._supervisors):
+                yield ItemVerdict(union.item, UNION, Label.SAFE)
+            else:
+                yield ItemVerdict(union.item, UNION, Label.UNKNOWN, union.cause or Cause.SKIPPED)
+
+
+@dataclass(slots=True)
+class _Union:
+    item: BellsItem
+    verdicts: int = 0
+    flagged: bool = False
+    safe: bool = True
+    cause: Cause | None = None
+
+
 def unite(verdicts: Iterable[ItemVerdict]) -> tuple[ItemVerdict, ...]:
     """Return the union of the supervisors compared: one verdict an item, flagged if any of them flagged it.
 
     Safe only if every supervisor compared called it safe; an item one of them has no verdict on stays unknown.
     """
-    listed = list(verdicts)
-    supervisors = len({verdict.supervisor for verdict in listed})
-    items: dict[str, list[ItemVerdict]] = {}
-    for verdict in listed:
-        items.setdefault(verdict.item.id, []).append(verdict)
-    return tuple([_unite(group, supervisors) for group in items.values()])
-
-
-def _unite(group: Sequence[ItemVerdict], supervisors: int) -> ItemVerdict:
-    labels = [verdict.label for verdict in group]
-    if Label.UNSAFE in labels:
-        label, cause = Label.UNSAFE, None
-    elif len(group) == supervisors and all(label is Label.SAFE for label in labels):
-        label, cause = Label.SAFE, None
-    else:
-        causes = [verdict.cause for verdict in group if verdict.cause is not None]
-        label, cause = Label.UNKNOWN, causes[0] if causes else Cause.SKIPPED
-    return ItemVerdict(group[0].item, UNION, label, cause)
+    unions = _Unions()
+    for verdict in verdicts:
+        unions.add(verdict)
+    return tuple(unions.verdicts())
 
 
 def missed_by_all(verdicts: Iterable[ItemVerdict]) -> tuple[BellsItem, ...]:
     """Return the harmful items that every supervisor compared called safe."""
-    united = unite(verdicts)
-    return tuple([v.item for v in united if v.item.severity == "harmful" and v.label is Label.SAFE])
+    return tuple([verdict.item for verdict in unite(verdicts) if _is_missed(verdict)])
 
 
-def export_rows(verdicts: Iterable[ItemVerdict]) -> list[Json]:
-    """Return the rows of the export: every verdict, then the union, then the items missed by all; no text."""
-    listed = list(verdicts)
-    rows = [_to_row(verdict) for verdict in listed]
-    rows.extend([_to_row(verdict) for verdict in unite(listed)])
-    rows.extend([{"kind": "missed_by_all", "item": to_json(item)} for item in missed_by_all(listed)])
-    return rows
+def _is_missed(union: ItemVerdict) -> bool:
+    return union.item.severity == "harmful" and union.label is Label.SAFE
+
+
+def export_rows(verdicts: Iterable[ItemVerdict]) -> Iterator[Json]:
+    """Yield the rows of the export: every verdict, then the union, then the items missed by all; no text."""
+    unions = _Unions()
+    for verdict in verdicts:
+        unions.add(verdict)
+        yield _to_row(verdict)
+    yield from map(_to_row, unions.verdicts())
+    yield from ({"kind": "missed_by_all", "item": to_json(one.item)} for one in unions.verdicts() if _is_missed(one))
 
 
 def _to_row(verdict: ItemVerdict) -> Json:
@@ -124,8 +150,9 @@ def _to_row(verdict: ItemVerdict) -> Json:
 
 def write_verdicts(path: Path, verdicts: Iterable[ItemVerdict]) -> None:
     """Write the export as JSON lines."""
-    lines = [json.dumps(row, allow_nan=False, ensure_ascii=False) for row in export_rows(verdicts)]
-    path.write_text("".join([line + "\n" for line in lines]), encoding="utf-8")
+    with path.open("w", encoding="utf-8") as stream:
+        for row in export_rows(verdicts):
+            stream.write(json.dumps(row, allow_nan=False, ensure_ascii=False) + "\n")
 
 
 def read_verdicts(path: Path) -> tuple[ItemVerdict, ...]:

@@ -64,7 +64,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
     else:
         verdicts = _verdicts(args, out, path)
         if args.action == "export":
-            rows = export_rows(verdicts)
+            rows = [*export_rows(verdicts)]
             out.result(rows, [str(to_json(row)) for row in rows])
             return Exit.DONE
         keep = Filter(min_score=args.min_score, max_fpr=args.max_fpr, family=args.family)
@@ -94,7 +94,7 @@ def _verdicts(args: argparse.Namespace, out: Output, path: Path) -> Sequence[Ite
         return read_open_results(path)
     found = load_run(find_run(args, out, args.source))
     rows = join(found.plan, found.counted, None)
-    return to_item_verdicts(rows)
+    return [*to_item_verdicts(rows)]
 
 
 def _text(value: float | None) -> str:

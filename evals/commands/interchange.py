@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from evals.commands.arguments import add_common, find_run, run_name, runs_dir
 from evals.commands.output import Output, Subparsers
 from evals.exits import Exit
-from evals.folder import RunFolder, make_run_id, to_lines, write_file
+from evals.folder import RunFolder, each_line, make_run_id, write_pieces
 from evals.interchange.conversations import conversation_lines
 from evals.interchange.foreign import ForeignLog, ImportOptions
-from evals.interchange.formats import FORMATS, TEXT_FORMATS, to_csv, write_parquet
+from evals.interchange.formats import FORMATS, ROW_FORMATS, SUMMARY_FORMATS, to_csv, write_parquet
 from evals.interchange.garak import read_garak
 from evals.interchange.inspect_log import read_inspect
 from evals.interchange.promptfoo import read_promptfoo
@@ -24,8 +24,8 @@ from evals.journal import JsonObject
 from evals.options import read_options
 from evals.prepare import load_items
 from evals.report.files import write_report
-from evals.statistics.jsonable import Json, to_json
-from evals.summary import load_run, summarise, write_summary
+from evals.statistics.jsonable import to_json
+from evals.summary import Loaded, load_run, summarise, write_summary
 from evals.traffic import PREFIX
 from supervisors.errors import ConfigError
 from supervisors.types import Label
@@ -206,14 +206,17 @@ def run_export(args: argparse.Namespace, out: Output) -> int:
     if args.excel_safe and args.format != "csv":
         msg = f"--excel-safe is for --format csv, not {args.format}"
         raise ConfigError(msg)
+    return _deliver(_pieces(run, folder, args), args, out)
+
+
+def _pieces(run: Loaded, folder: RunFolder, args: argparse.Namespace) -> Iterable[str]:
+    """Return the text of an export, piece by piece."""
     if args.format == "bells-trace":
         items = {item.item_id: item for item in load_items(read_options(run.manifest.options))}
-        text = to_lines(to_traces(run, folder, items))
-    elif args.excel_safe:
-        text = to_csv(run, {}, excel_safe=True)
-    else:
-        text = TEXT_FORMATS[args.format](run, summarise(folder, run))
-    return _deliver(text, args, out)
+        return each_line(to_traces(run, folder, items))
+    if args.format in SUMMARY_FORMATS:
+        return (SUMMARY_FORMATS[args.format](summarise(folder, run)),)
+    return to_csv(run, excel_safe=True) if args.excel_safe else ROW_FORMATS[args.format](run)
 
 
 def _export_journal(args: argparse.Namespace, out: Output) -> int:
@@ -222,15 +225,14 @@ def _export_journal(args: argparse.Namespace, out: Output) -> int:
         msg = f"{args.name}: a journal is exported with --format bells-trace, not {args.format}"
         raise ConfigError(msg)
     lines = conversation_lines(Path(args.name.removeprefix(PREFIX)), args.conversation)
-    return _deliver(to_lines(lines), args, out)
+    return _deliver(each_line(lines), args, out)
 
 
-def _deliver(text: str, args: argparse.Namespace, out: Output) -> int:
+def _deliver(pieces: Iterable[str], args: argparse.Namespace, out: Output) -> int:
     if args.out is not None:
-        write_file(args.out, text)
+        write_pieces(args.out, pieces)
         return _written(args.out, out)
-    value: Json = {"format": args.format, "text": text}
-    out.result(value, text.splitlines())
+    out.text({"format": args.format}, pieces)
     return Exit.DONE
 
 

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from shutil import get_terminal_size
 from typing import Protocol
 
@@ -21,6 +22,10 @@ class Subparsers(Protocol):
     def add_parser(self, name: str, *, help: str, description: str, epilog: str) -> argparse.ArgumentParser:  # noqa: A002 - argparse's own word
         """Declare a verb."""
         ...
+
+
+_CHARS = 65_536
+"""Characters of a long text that are written together."""
 
 
 @dataclass(slots=True)
@@ -66,6 +71,24 @@ class Output:
             self.stdout.write(json.dumps(value, ensure_ascii=True, allow_nan=False) + "\n")
         else:
             self.stdout.write("".join([f"{paint(line) if self.colour else line}\n" for line in lines]))
+
+    def text(self, facts: Mapping[str, Json], pieces: Iterable[str]) -> None:
+        """Write a text as it is, without holding it; with ``--json`` as the member `text` of an object of facts."""
+        self._clear()
+        if self.as_json:
+            head = json.dumps({**facts, "text": ""}, ensure_ascii=True, allow_nan=False).removesuffix('"}')
+            pieces = chain((head,), (json.dumps(piece, ensure_ascii=True)[1:-1] for piece in pieces), ('"}\n',))
+        waiting: list[str] = []
+        size = 0
+        for piece in pieces:
+            waiting.append(piece)
+            size += len(piece)
+            if size >= _CHARS:
+                self.stdout.write("".join(waiting))
+                waiting, size = [], 0
+            if self.stdout.left:
+                return
+        self.stdout.write("".join(waiting))
 
     def event(self, value: Json) -> None:
         """Write an event of a long verb, with ``--json`` only."""

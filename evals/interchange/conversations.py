@@ -35,8 +35,8 @@ class Exchange:
         return str(self.record.get("id"))
 
 
-def conversation_lines(path: Path, wanted: str | None) -> list[JsonObject]:
-    """Return the conversations of a journal as lines of a file of traces.
+def conversation_lines(path: Path, wanted: str | None) -> Iterator[JsonObject]:
+    """Return the conversations of a journal as lines of a file of traces, each made when it is asked for.
 
     Args:
         path: of the journal.
@@ -56,7 +56,7 @@ def conversation_lines(path: Path, wanted: str | None) -> list[JsonObject]:
                 "header x-guardrail-id holds one"
             )
             raise ConfigError(msg)
-    return [to_line(_to_trace(one)) for one in found]
+    return (to_line(_to_trace(one)) for one in found)
 
 
 def link(traffic: Traffic) -> list[list[Exchange]]:

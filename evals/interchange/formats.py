@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
+from xml.sax.saxutils import quoteattr
 
 from evals.bells.verdicts import export_rows
 from evals.design import to_item_verdicts
-from evals.folder import to_lines
+from evals.folder import each_line
 from evals.interchange.verdicts import FLAT, flat, verdict_lines
 from evals.journal import JsonObject
 from evals.report.files import all_tables
 from evals.report.table import measures, title_of
-from evals.rows import Row, Rows, failing_items, join, to_outcome, what_failed
+from evals.rows import Row, Rows, is_failing, join, to_outcome, what_failed
 from evals.statistics.jsonable import Json
 from evals.summary import Loaded
 from supervisors.errors import ConfigError, StoreError
@@ -40,35 +42,45 @@ def _rows(run: Loaded) -> Rows:
     return join(run.plan, run.counted, run.scores[0] if run.scores else None)
 
 
-def to_jsonl(run: Loaded, _: JsonObject) -> str:
-    """Return verdicts that `evals import jsonl` reads again."""
-    return to_lines(list(verdict_lines(run)))
+def to_jsonl(run: Loaded) -> Iterator[str]:
+    """Yield verdicts that `evals import jsonl` reads again."""
+    return each_line(verdict_lines(run))
 
 
-def to_failures(run: Loaded, _: JsonObject) -> str:
-    """Return the trials of items where supervision or model went wrong."""
+def to_failures(run: Loaded) -> Iterator[str]:
+    """Yield the trials of items where supervision or model went wrong."""
     rows = _rows(run)
-    failing = set(failing_items(rows))
-    return to_lines([flat(row) for row in rows if row.planned.item_id in failing])
+    failing = {row.planned.item_id for row in rows if is_failing(row)}
+    return each_line(flat(row) for row in rows if row.planned.item_id in failing)
 
 
-def to_csv(run: Loaded, _: JsonObject, *, excel_safe: bool = False) -> str:
-    """Return one row a trial.
+def to_csv(run: Loaded, *, excel_safe: bool = False) -> Iterator[str]:
+    """Yield one row a trial, behind a header.
 
     Args:
         run: the run.
         excel_safe: cells that a spreadsheet would run as a formula get a quote in front.
     """
-    return table_csv([flat(row) for row in _rows(run)], excel_safe=excel_safe)
+    return table_csv(FLAT, map(flat, _rows(run)), excel_safe=excel_safe)
 
 
-def table_csv(rows: Sequence[JsonObject], *, excel_safe: bool) -> str:
-    """Return rows of one shape as CSV with a header."""
+def table_csv(header: Sequence[str], rows: Iterable[JsonObject], *, excel_safe: bool) -> Iterator[str]:
+    """Yield rows of one shape as lines of CSV, behind a header."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(list(rows[0]) if rows else [])
-    writer.writerows([[_cell(value, excel_safe=excel_safe) for value in row.values()] for row in rows])
-    return stream.getvalue()
+    writer.writerow(header)
+    for row in rows:
+        yield _taken(stream)
+        writer.writerow([_cell(value, excel_safe=excel_safe) for value in row.values()])
+    yield _taken(stream)
+
+
+def _taken(stream: io.StringIO) -> str:
+    """Return what was written since the last time."""
+    text = stream.getvalue()
+    stream.seek(0)
+    stream.truncate()
+    return text
 
 
 def _cell(value: Json, *, excel_safe: bool) -> str:
@@ -76,7 +88,7 @@ def _cell(value: Json, *, excel_safe: bool) -> str:
     return f"'{text}" if excel_safe and text.startswith(_FORMULA) else text
 
 
-def to_markdown(_: Loaded, summary: JsonObject) -> str:
+def to_markdown(summary: JsonObject) -> str:
     """Return the headline measures as Markdown, one table a data set and target."""
     lines: list[str] = []
     for title, rows in _measures(summary):
@@ -86,7 +98,7 @@ def to_markdown(_: Loaded, summary: JsonObject) -> str:
     return "\n".join(lines)
 
 
-def to_latex(_: Loaded, summary: JsonObject) -> str:
+def to_latex(summary: JsonObject) -> str:
     """Return the headline measures as LaTeX tables."""
     lines: list[str] = []
     for title, rows in _measures(summary):
@@ -119,27 +131,24 @@ def _measures(summary: JsonObject) -> Iterator[tuple[str, list[tuple[str, str]]]
             yield title_of(section), rows
 
 
-def to_junit(run: Loaded, _: JsonObject) -> str:
-    """Return one test case a trial: wrong decisions and unsafe answers fail, unknown ones are skipped, never passed."""
-    root = ElementTree.Element("testsuites", name=run.manifest.run_id)
-    suites: dict[str, list[Row]] = {}
-    for row in _rows(run):
-        suites.setdefault(f"{row.planned.dataset} {row.planned.target}", []).append(row)
-    for name, rows in suites.items():
-        cases = [_case(row) for row in rows]
-        counts = {kind: str(sum([case.find(kind) is not None for case in cases])) for kind in _KINDS}
-        suite = ElementTree.SubElement(
-            root,
-            "testsuite",
-            name=name,
-            tests=str(len(cases)),
-            failures=counts["failure"],
-            errors=counts["error"],
-            skipped=counts["skipped"],
+def to_junit(run: Loaded) -> Iterator[str]:
+    """Yield one test case a trial: wrong decisions and unsafe answers fail, unknown ones are skipped, never passed.
+
+    Trials are gone through twice, because a suite says first how many of them failed.
+    """
+    yield f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name={quoteattr(run.manifest.run_id)}>\n'
+    for (dataset, target), rows in _rows(run).by_group().items():
+        counts = Counter(kind for row in rows for kind in _KINDS if _case(row).find(kind) is not None)
+        yield (
+            f'  <testsuite name={quoteattr(f"{dataset} {target}")} tests="{len(rows)}" '
+            f'failures="{counts["failure"]}" errors="{counts["error"]}" skipped="{counts["skipped"]}">\n'
         )
-        suite.extend(cases)
-    ElementTree.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+        for row in rows:
+            case = _case(row)
+            ElementTree.indent(case, level=2)
+            yield f"    {ElementTree.tostring(case, encoding='unicode')}\n"
+        yield "  </testsuite>\n"
+    yield "</testsuites>\n"
 
 
 _KINDS = ("failure", "error", "skipped")
@@ -162,22 +171,27 @@ def _case(row: Row) -> ElementTree.Element:
     return case
 
 
-def to_bells(run: Loaded, _: JsonObject) -> str:
-    """Return the verdicts of policy and supervisors in the design of BELLS."""
-    rows = to_item_verdicts(_rows(run))
-    if not rows:
+def to_bells(run: Loaded) -> Iterator[str]:
+    """Yield the verdicts of policy and supervisors in the design of BELLS.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    lines = each_line(row for row in export_rows(to_item_verdicts(_rows(run))) if isinstance(row, dict))
+    first = next(lines, None)
+    if first is None:
         msg = "bells-verdicts: no trial of this run has a severity and a verdict"
         raise ConfigError(msg)
-    return to_lines([row for row in export_rows(rows) if isinstance(row, dict)])
+    return chain((first,), lines)
 
 
-def to_hf_rows(run: Loaded, _: JsonObject) -> str:
-    """Return item ids and labels for a data set of verdicts; the texts stay where their licence keeps them."""
+def to_hf_rows(run: Loaded) -> Iterator[str]:
+    """Yield item ids and labels for a data set of verdicts; the texts stay where their licence keeps them."""
     names = ("item_id", "dataset", "truth", "label", "cause", "answer", "answer_cause", "transform", "repeat", "target")
-    return to_lines([{name: line[name] for name in names} for line in map(flat, _rows(run))])
+    return each_line({name: line[name] for name in names} for line in map(flat, _rows(run)))
 
 
-def to_text(_: Loaded, summary: JsonObject) -> str:
+def to_text(summary: JsonObject) -> str:
     """Return the tables as the console prints them."""
     return "".join([f"{line}\n" for line in all_tables(summary)])
 
@@ -209,15 +223,19 @@ def write_parquet(run: Loaded, path: Path) -> None:
         raise StoreError(msg) from error
 
 
-TEXT_FORMATS: Mapping[str, Callable[[Loaded, JsonObject], str]] = {
+ROW_FORMATS: Mapping[str, Callable[[Loaded], Iterator[str]]] = {
     "jsonl": to_jsonl,
     "failures": to_failures,
     "csv": to_csv,
-    "markdown": to_markdown,
-    "latex": to_latex,
     "junit": to_junit,
     "bells-verdicts": to_bells,
     "hf-rows": to_hf_rows,
+}
+"""Formats that go through the trials and hold none of them."""
+SUMMARY_FORMATS: Mapping[str, Callable[[JsonObject], str]] = {
+    "markdown": to_markdown,
+    "latex": to_latex,
     "text": to_text,
 }
-FORMATS = (*TEXT_FORMATS, "bells-trace", "parquet")
+"""Formats that show the headline measures."""
+FORMATS = (*ROW_FORMATS, *SUMMARY_FORMATS, "bells-trace", "parquet")

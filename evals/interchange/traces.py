@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
 
 from evals.attempts import as_object
 from evals.bells.traces import Call, Trace, to_line
@@ -17,8 +18,8 @@ from supervisors.errors import ConfigError
 from supervisors.types import Label
 
 
-def to_traces(run: Loaded, folder: RunFolder, items: Mapping[str, Item]) -> list[JsonObject]:
-    """Return the answered trials of a run as traces of one call, with their texts (BT-01).
+def to_traces(run: Loaded, folder: RunFolder, items: Mapping[str, Item]) -> Iterator[JsonObject]:
+    """Yield the answered trials of a run as traces of one call, with their texts (BT-01).
 
     An answer called unsafe makes a failure named after the item's category; one without a label says so in ``extra``.
 
@@ -27,12 +28,13 @@ def to_traces(run: Loaded, folder: RunFolder, items: Mapping[str, Item]) -> list
     """
     options = read_options(run.manifest.options)
     rows = join(run.plan, run.counted, run.scores[0] if run.scores else None)
-    lines = [_to_trace(row, folder, items, options) for row in rows if row.fields.get("answer") is not None]
-    found = [line for line in lines if line is not None]
-    if not found:
+    lines = (_to_trace(row, folder, items, options) for row in rows if row.fields.get("answer") is not None)
+    found = (line for line in lines if line is not None)
+    first = next(found, None)
+    if first is None:
         msg = "bells-trace: no answer of this run was kept as text; runs with --hash-only and without a model have none"
         raise ConfigError(msg)
-    return found
+    return chain((first,), found)
 
 
 def _to_trace(row: Row, folder: RunFolder, items: Mapping[str, Item], options: RunOptions) -> JsonObject | None:

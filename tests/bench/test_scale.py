@@ -35,7 +35,9 @@ def test_every_phase_runs_and_the_run_it_leaves_verifies(tmp_path: Path) -> None
 def test_memory_hardly_grows_with_the_trials(tmp_path: Path) -> None:
     """Hold the peaks of a run against those of one with four times the trials, of four times the items."""
     few, many = 2_000, 8_000
-    peaks: dict[str, list[int]] = {phase: [] for phase in ("resume to the end", "score", "summary and report")}
+    peaks: dict[str, list[int]] = {
+        phase: [] for phase in ("resume to the end", "score", "summary and report", "export")
+    }
     for trials in (few, many):
         folder = tmp_path / str(trials)
         folder.mkdir()

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from evals.cli import main
-from evals.interchange.formats import TEXT_FORMATS, table_csv
+from evals.interchange.formats import ROW_FORMATS, SUMMARY_FORMATS, table_csv
 from evals.interchange.verdicts import FLAT, flat
 from evals.rows import join
 from evals.summary import Loaded, load_run
@@ -29,15 +29,21 @@ def loaded(run: Run) -> Loaded:
     return load_run(run.folder)
 
 
-@pytest.mark.parametrize("name", TEXT_FORMATS)
+def _text(run: Run, loaded: Loaded, name: str) -> str:
+    if name in SUMMARY_FORMATS:
+        return SUMMARY_FORMATS[name](run.summary)
+    return "".join(ROW_FORMATS[name](loaded))
+
+
+@pytest.mark.parametrize("name", [*ROW_FORMATS, *SUMMARY_FORMATS])
 def test_every_format_holds_something_and_no_text_of_an_item(run: Run, loaded: Loaded, name: str) -> None:
-    text = TEXT_FORMATS[name](loaded, run.summary)
+    text = _text(run, loaded, name)
     assert "smoke" in text
     assert [item.item_id for item in run.prepared.items.values() if item.prompt in text] == []
 
 
 def test_csv_has_one_row_a_trial_and_its_labels(run: Run, loaded: Loaded) -> None:
-    rows = list(csv.DictReader(io.StringIO(TEXT_FORMATS["csv"](loaded, run.summary))))
+    rows = list(csv.DictReader(io.StringIO(_text(run, loaded, "csv"))))
     assert len(rows) == len(loaded.plan)
     assert {row["status"] for row in rows} == {"ok", "error"}
     assert {row["label"] for row in rows if row["status"] == "error"} == {"unknown"}
@@ -45,27 +51,64 @@ def test_csv_has_one_row_a_trial_and_its_labels(run: Run, loaded: Loaded) -> Non
 
 @pytest.mark.parametrize("cell", ["=1+1", "+a", "-a", "@a", "\tx"])
 def test_excel_safe_cells_begin_with_a_quote(cell: str) -> None:
-    assert table_csv([{"a": cell}], excel_safe=True).splitlines()[1].lstrip('"').startswith("'")
-    assert not table_csv([{"a": cell}], excel_safe=False).splitlines()[1].lstrip('"').startswith("'")
+    for safe in (True, False):
+        _header, line = table_csv(["a"], [{"a": cell}], excel_safe=safe)
+        assert line.lstrip('"').startswith("'") is safe
+
+
+def test_csv_has_a_header_without_a_row() -> None:
+    assert "".join(table_csv(["a", "b"], [], excel_safe=False)) == "a,b\n"
+
+
+@pytest.mark.parametrize("name", ROW_FORMATS)
+def test_a_format_gives_its_text_line_by_line_and_holds_none(run: Run, loaded: Loaded, name: str) -> None:
+    pieces = [*ROW_FORMATS[name](loaded)]
+    assert len(pieces) >= len([line for line in run.lines if line["status"] == "error"])
+    assert {piece[-1] for piece in pieces} == {"\n"}
+    assert max(map(len, pieces)) < 5_000
 
 
 def test_junit_passes_no_trial_that_is_unknown(run: Run, loaded: Loaded) -> None:
-    root = ElementTree.fromstring(TEXT_FORMATS["junit"](loaded, run.summary))  # noqa: S314 - made by the line above
+    root = ElementTree.fromstring(_text(run, loaded, "junit"))  # noqa: S314 - made by the line above
     (suite,) = root
     errors = [case for case in suite if case.find("error") is not None]
     assert len(suite) == len(loaded.plan)
     assert len(errors) == sum([line["status"] == "error" for line in run.lines]) == int(suite.attrib["errors"])
-    answers = json.loads("[" + ",".join(TEXT_FORMATS["hf-rows"](loaded, run.summary).splitlines()) + "]")
+    answers = json.loads("[" + ",".join(_text(run, loaded, "hf-rows").splitlines()) + "]")
     right = {"harmful": "unsafe", "benign": "safe"}
     passed = [one for one in answers if one["label"] == right[one["truth"]]]
     assert sum([len(case) == 0 for case in suite]) <= len(passed)
 
 
 def test_tables_name_every_measure(run: Run, loaded: Loaded) -> None:
-    assert "| DR |" in TEXT_FORMATS["markdown"](loaded, run.summary)
-    latex = TEXT_FORMATS["latex"](loaded, run.summary)
+    assert "| DR |" in _text(run, loaded, "markdown")
+    latex = _text(run, loaded, "latex")
     assert latex.count(r"\begin{tabular}") == 1
     assert r"fake-1" in latex
+
+
+@pytest.mark.parametrize("name", ["jsonl", "csv", "markdown"])
+def test_the_same_text_comes_in_a_file_on_stdout_and_as_json(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:  # H-177
+    target, command = tmp_path / "out", ["export", str(run.folder.path), "--format", name, "--quiet"]
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    assert main([*command, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"format": name, "text": printed}
+    assert main([*command, "--out", str(target)]) == 0
+    assert target.read_text() == printed
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_an_export_that_holds_nothing_leaves_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hashes = make_run(tmp_path / "hashes", make_options(tmp_path, hash_only=True))
+    folder = tmp_path / "out"
+    folder.mkdir()
+    out = ["--out", str(folder / "traces.jsonl"), "--data-dir", str(tmp_path)]
+    assert main(["export", str(hashes.folder.path), "--format", "bells-trace", *out]) == 2
+    assert "no answer of this run was kept as text" in capsys.readouterr().err
+    assert list(folder.iterdir()) == []
 
 
 def test_export_writes_to_a_file_or_to_stdout(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -69,4 +69,4 @@ def test_a_comparison_says_which_difference_it_could_have_found() -> None:  # Q-
     assert wider.mde is not None
     assert found.mde is not None
     assert wider.mde > 1.2 * found.mde
-    assert compare_unpaired(rate(1, 1), rate(0, 1)).mde is None
+    assert compare_unpaired(rate(1, 2), rate(1, 2)).mde is None
