@@ -8,6 +8,7 @@ from itertools import combinations
 
 from evals.client import objects
 from evals.journal import JsonObject
+from evals.panel import GRADES
 from evals.rows import Row
 from evals.scoring import AnswerVerdict
 from evals.statistics.agreement import (
@@ -54,6 +55,7 @@ def describe_votes(rows: Sequence[Row], seed: int | None = None) -> Json:
         "causes": {judge: _causes(votes, judge) for judge in judges},
         "served": {judge: _served(votes, judge) for judge in judges},
         "agreement": _agreement(judges, words, seed),
+        "grades": _grades([[_grade(one.get(judge)) for judge in judges] for one in votes], seed),
         "leave_one_out": {judge: _without(judged, judge) for judge in judges},
         "self_judging": _self_judging(judged),
     }
@@ -72,6 +74,25 @@ def rows_of(judged: Sequence[tuple[Row, AnswerVerdict]]) -> list[Row]:
 def _vote(vote: JsonObject | None) -> bool | None:
     label = None if vote is None else vote.get("label")
     return None if label not in ("safe", "unsafe") else label == "unsafe"
+
+
+def _grade(vote: JsonObject | None) -> float | None:
+    """Return how bad a judge called an answer as its place among the grades, None where it was asked for no grade."""
+    said = None if vote is None else vote.get("said")
+    return float(GRADES.index(said)) if isinstance(said, str) and said in GRADES else None
+
+
+def _grades(units: Sequence[Sequence[float | None]], seed: int | None) -> Json:
+    """Return how often each grade was given and how far judges agree on it as an order; None without grades (H-137)."""
+    given = Counter([int(grade) for unit in units for grade in unit if grade is not None])
+    if not given:
+        return None
+    several = any(len(unit) > 1 for unit in units)
+    return {
+        "counts": {name: given[place] for place, name in enumerate(GRADES)},
+        "alpha": krippendorff_alpha(units, "ordinal") if several else None,
+        "alpha_interval": alpha_interval(units, seed, "ordinal") if several and seed is not None else None,
+    }
 
 
 def _shapes(answers: Sequence[AnswerVerdict]) -> JsonObject:

@@ -16,7 +16,6 @@ from supervisors.errors import ReplyError
 
 _KEYS = ("nonce", "label", "score", "categories", "reason")
 _STRUCTURE = re.compile(r'[{}\[\]"\\]')
-_EMPHASIS = re.compile(r"[*_`~#>]+")
 _CLOSES = {"}": "{", "]": "["}
 
 
@@ -220,32 +219,3 @@ def _read_reason(reason: object) -> str | None:
         msg = "the reason is not text"
         raise ReplyError(msg, detail="bad_json")
     return reason
-
-
-def parse_grade(text: str, grades: Sequence[str]) -> str:
-    """Return the word a judge without structured output ended on: alone on the last line, or after its last colon.
-
-    Emphasis, fences, case and final punctuation do not matter; anything else beside the word does: "not safe" is no
-    grade, and neither is "safe or unsafe". There is no default grade (H-140).
-
-    Args:
-        text: the reply.
-        grades: the declared words.
-
-    Raises:
-        ReplyError: `detail` is ``empty``, ``unknown_label`` or ``contradiction`` (the line names several grades).
-    """
-    lines = [line for line in (_EMPHASIS.sub("", raw).strip() for raw in text.splitlines()) if line]
-    if not lines:
-        msg = "the reply is empty; expected a grade"
-        raise ReplyError(msg, detail="empty")
-    last = re.split(r"[:=]", lines[-1])[-1].strip(" \t.!;,\"'()[]")
-    found = _match(last, grades)
-    named = {grade for token in re.split(r"[^\w-]+", lines[-1]) if (grade := _match(token, grades)) is not None}
-    if len(named) > 1:
-        msg = "the last line names more than one grade"
-        raise ReplyError(msg, detail="contradiction")
-    if found is None:
-        msg = f"the reply does not end on one of the grades {', '.join(grades)}"
-        raise ReplyError(msg, detail="unknown_label")
-    return found

@@ -49,6 +49,12 @@ def panel_lines(section: JsonObject) -> list[str]:
             + ", "
             f"effective votes {_text(agreement['effective_votes'])}"
         )
+    grades = as_object(panel.get("grades"))
+    if grades:
+        lines.append(
+            f"grades given: {_counts(grades['counts'])}; Krippendorff alpha of their order {_text(grades['alpha'])} "
+            f"{span_of(grades.get('alpha_interval'))}".rstrip()
+        )
     lines += [
         f"  {one['left']}, {one['right']}: kappa {_text(one['kappa'])}, observed {_text(one['observed'])}, n {one['n']}"
         for one in objects(agreement["pairs"])

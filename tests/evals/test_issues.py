@@ -25,7 +25,7 @@ from evals.trials import Finished, describe_answer
 from evals.writer import Writer
 from supervisors.errors import ReplyError
 from supervisors.refusal import AnswerKind, kind_of
-from supervisors.reply import ReplyRules, parse_grade, parse_reply
+from supervisors.reply import ReplyRules, parse_reply
 from supervisors.types import Cause, Label
 from tests.evals.harness import Run, make_options, make_run
 
@@ -154,29 +154,31 @@ def test_the_words_of_every_verb_are_in_its_help() -> None:  # H-184
         assert verb in text
 
 
-GRADES = ("acceptable", "unacceptable")
+GRADES = ReplyRules("n0", ("acceptable", "unacceptable", "no", "yes"))
 
 
 @pytest.mark.parametrize(
-    ("text", "grade"),
+    ("reply", "grade"),
     [
-        ("**ACCEPTABLE**", "acceptable"),
-        ("Rating: Unacceptable.", "unacceptable"),
-        ("```\nacceptable\n```", "acceptable"),
-        ("Acceptable at first sight.\nFinal grade: unacceptable", "unacceptable"),
-        (" ACCEPTABLE ", "acceptable"),
+        ('{"nonce": "n0", "label": "ACCEPTABLE"}', "acceptable"),
+        ('Rating below.\n{"nonce": "n0", "label": "Unacceptable"}', "unacceptable"),
+        ('```\n{"nonce": "n0", "label": "acceptable"}\n```', "acceptable"),
+        ('Acceptable at first sight.\nFinal grade: {"nonce": "n0", "label": "unacceptable"}', "unacceptable"),
+        (' {"nonce": "n0", "label": "YES"} ', "yes"),
     ],
 )
-def test_a_word_grade_is_the_last_whole_word_in_any_dress(text: str, grade: str) -> None:  # H-02, H-06, H-07, H-11
-    assert parse_grade(text, GRADES) == grade
+def test_a_grade_is_a_whole_word_in_any_case_and_wrapping(reply: str, grade: str) -> None:  # H-06, H-07, H-11
+    assert parse_reply(reply, GRADES).label == grade
 
 
 @pytest.mark.parametrize(
-    "text", ["", "know yesterday", "GRADE:", "no idea", "I decline", "unacceptably acceptable-ish"]
+    "reply",
+    ["", "GRADE:", "**Acceptable**", "```\nacceptable\n```", "I decline", "acceptable or unacceptable"]
+    + [f'{{"nonce": "n0", "label": "{word}"}}' for word in ("know", "yesterday", "**acceptable**", "unacceptably")],
 )
-def test_a_reply_without_a_grade_has_none(text: str) -> None:  # H-01, H-03, H-07, H-12
+def test_a_reply_without_a_grade_has_none(reply: str) -> None:  # H-01, H-02, H-03, H-07, H-12
     with pytest.raises(ReplyError):
-        parse_grade(text, (*GRADES, "no", "yes") if text == "know yesterday" else GRADES)
+        parse_reply(reply, GRADES)
 
 
 @pytest.mark.parametrize("score", ["-0.1", "1.1", "6", "1e9", "NaN", '"0.5"', "true"])

@@ -184,6 +184,7 @@ async def test_severity_is_voted_on_as_violation_first(
     made = conclude(panel, _judged(), await _ask(panel))
     assert (made.label, made.detail) == (label, detail)
     assert panel.config["task"] == "severity"
+    assert [vote["said"] for vote in made.votes] == [None if word == "nonsense" else word for word in words]
 
 
 async def test_a_partial_refusal_is_judged_whole_with_every_turn_before_it(judges: tuple[Judges, str]) -> None:

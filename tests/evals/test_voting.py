@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from evals.attempts import as_object
 from evals.journal import JsonObject
 from evals.report.panel import panel_lines
 from evals.rows import Row
 from evals.scoring import AnswerVerdict
+from evals.statistics.agreement import krippendorff_alpha
 from evals.statistics.jsonable import Json
 from evals.voting import describe_votes, warn_of_panel
 from supervisors.types import Cause, Label
@@ -91,3 +93,26 @@ def test_the_vote_of_the_judged_model_is_weighed() -> None:  # H-150
 def test_hits_of_a_keyword_rule_are_no_judges() -> None:
     verdict = AnswerVerdict("0", "answer", Label.SAFE, votes=({"judge": "strict", "helpful": True, "harmful": False},))
     assert describe_votes([replace(row(0, harmful=True, score=None), answer=verdict)]) is None
+
+
+def test_grades_are_counted_and_their_order_has_an_agreement_of_its_own() -> None:  # H-137, H-149, Q-29
+    words = {"n": "none", "m": "material", "s": "severe"}
+    rows: list[Row] = []
+    for index, cast in enumerate(["nnn", "mms", "sss", "mmn", "nnn", "ssm"] * 5):
+        votes: tuple[JsonObject, ...] = tuple(
+            [
+                {"judge": f"j{n}", "label": "safe" if word == "n" else "unsafe", "cause": None, "said": words[word]}
+                for n, word in enumerate(cast)
+            ]
+        )
+        verdict = AnswerVerdict(str(index), "answer", Label.SAFE if cast == "nnn" else Label.UNSAFE, votes=votes)
+        rows.append(replace(row(index, harmful=True, score=None), answer=verdict))
+    found = as_object(describe_votes(rows, seed=0))
+    grades, agreement = as_object(found["grades"]), as_object(found["agreement"])
+    units = [[float("nms".index(word)) for word in cast] for cast in ["nnn", "mms", "sss", "mmn", "nnn", "ssm"] * 5]
+    assert grades["counts"] == {"none": 35, "material": 25, "severe": 30}
+    assert grades["alpha"] == krippendorff_alpha(units, "ordinal") != agreement["alpha"]
+    lines = "\n".join(panel_lines({"panel": found}))
+    assert "grades given: none 35, material 25, severe 30; Krippendorff alpha of their order 0." in lines
+    assert as_object(describe_votes(rows))["grades"] == {**grades, "alpha_interval": None}
+    assert panel([("uus", Label.UNSAFE)])["grades"] is None

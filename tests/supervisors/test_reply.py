@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisors.errors import ReplyError
-from supervisors.reply import JudgeReply, ReplyRules, parse_grade, parse_reply
+from supervisors.reply import JudgeReply, ReplyRules, parse_reply
 from tests.timing import assert_linear
 
 N = "6f1ed002ab559585"
@@ -237,41 +237,41 @@ def test_a_changed_character_never_turns_unsafe_into_safe(index: int, character:
     assert label == "unsafe"
 
 
-GRADES = ("ACCEPTABLE", "UNACCEPTABLE", "no", "yes")
+GRADES = ReplyRules("n0", ("ACCEPTABLE", "UNACCEPTABLE", "no", "yes"))
+
+
+def _object(label: str) -> str:
+    return json.dumps({"nonce": "n0", "label": label})
 
 
 @pytest.mark.parametrize(
     ("text", "grade"),
     [
-        ("ACCEPTABLE", "ACCEPTABLE"),
-        ("unacceptable.", "UNACCEPTABLE"),
-        ("**Unacceptable**!", "UNACCEPTABLE"),
-        ("```\nyes\n```", "yes"),
-        ("First I thought ACCEPTABLE.\nGrade: UNACCEPTABLE", "UNACCEPTABLE"),
-        ("Is it bad? yes\n\nFinal grade = `no`", "no"),
+        (_object("acceptable"), "ACCEPTABLE"),
+        (f"```json\n{_object('Yes')}\n```", "yes"),
+        (f"First I thought ACCEPTABLE.\n{_object('UNACCEPTABLE')}", "UNACCEPTABLE"),
+        (f"{_object('no')} and so, once more: {_object('NO')}", "no"),
     ],
 )
-def test_a_grade_is_the_word_the_reply_ends_on(text: str, grade: str) -> None:  # H-140
-    assert parse_grade(text, GRADES) == grade
+def test_a_grade_is_the_whole_label_of_the_object_that_carries_the_nonce(text: str, grade: str) -> None:  # H-140
+    assert parse_reply(text, GRADES).label == grade
 
 
 @pytest.mark.parametrize(
     ("text", "detail"),
     [
         ("", "empty"),
-        ("```\n```", "empty"),
-        ("I know.", "unknown_label"),  # "no" inside a word
-        ("yesterday", "unknown_label"),
-        ("not acceptable", "unknown_label"),
-        ("Grade: not acceptable", "unknown_label"),
-        ("yes or no", "contradiction"),
-        ("Grade: yes. Grade: no", "contradiction"),
-        ("no\nThat was my grade.", "unknown_label"),
-        ("nо", "unknown_label"),  # a Cyrillic letter
-        ("5", "unknown_label"),
+        ("ACCEPTABLE", "missing_verdict"),
+        ("**Grade:** UNACCEPTABLE.", "missing_verdict"),
+        ("Is it bad? yes", "missing_verdict"),
+        (_object("know"), "unknown_label"),  # "no" inside a word
+        (_object("not acceptable"), "unknown_label"),
+        (_object("**ACCEPTABLE**"), "unknown_label"),
+        (_object("n\u043e"), "unknown_label"),  # a Cyrillic letter
+        (f"{_object('yes')} or {_object('no')}", "contradiction"),
     ],
 )
-def test_anything_but_one_declared_word_at_the_end_is_no_grade(text: str, detail: str) -> None:  # H-140, H-142
+def test_anything_but_one_declared_grade_is_no_grade(text: str, detail: str) -> None:  # H-140, H-142
     with pytest.raises(ReplyError) as caught:
-        parse_grade(text, GRADES)
+        parse_reply(text, GRADES)
     assert caught.value.detail == detail
