@@ -128,6 +128,17 @@ def clip(said: str, letters: int) -> str:
     return said if len(said) <= letters else said[: letters - 1] + "…"
 
 
+def clip_name(said: str, letters: int) -> str:
+    """Return a text of at most so many letters of which the numbers stay whole: the name before them is cut (H-180)."""
+    if len(said) <= letters:
+        return said
+    name, colon, numbers = said.rpartition(": ")
+    if colon and len(colon + numbers) < letters - 8:
+        return clip(name, letters - len(colon + numbers)) + colon + numbers
+    head, comma, count = said.rpartition(", n=")
+    return clip(head, letters - len(comma + count)) + comma + count if comma else clip(said, letters)
+
+
 @dataclass(frozen=True, slots=True)
 class Plane:
     """A square plane with two axes from 0 to 1, or to given ends.
@@ -194,5 +205,5 @@ def legend(entries: Sequence[tuple[int, str]], top: float) -> str:
     for row, (index, said) in enumerate(entries):
         y = top + 20 * row
         parts.append(f'<line x1="14" x2="46" y1="{y:g}" y2="{y:g}" class="s{index % SERIES}"/>{mark(index, 30, y)}')
-        parts.append(word(54, y + 4, clip(said, 58)))
+        parts.append(word(54, y + 4, clip_name(said, 58)))
     return "".join(parts)

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 
+import pytest
+
 from evals.report.plots import Estimate, Point, draw_bars, draw_forest, draw_plane, draw_steps, is_on_front
-from evals.report.svg import Figure
+from evals.report.svg import Figure, clip_name
 
 RATE = Estimate("violet umbrella", 40, 0.5, 0.35, 0.65, 0.4, 0.6)
 
@@ -50,3 +52,18 @@ def test_bad_counts_are_hatched_and_not_only_red() -> None:  # H-177
 def test_hostile_names_are_escaped() -> None:  # H-179
     figure = draw_forest("f", "<script>", [Estimate('"><script>', 1, 0.5, 0.1, 0.9, 0.1, 0.9)])
     assert "<script>" not in figure.to_svg()
+
+
+@pytest.mark.parametrize(
+    ("said", "start", "end"),
+    [
+        ("guard: 0.500 [0.400, 0.600] (n=10)", "guard", ": 0.500 [0.400, 0.600] (n=10)"),
+        (f"{'name ' * 9}: 0.753, 0.011 [0.004, 0.029] (n=353)", "name na", "…: 0.753, 0.011 [0.004, 0.029] (n=353)"),
+        ("Brier 0.171, ECE 0.162 [0.123, 0.230], largest gap 0.589, n=132", "Brier 0.171, ", " gap…, n=132"),
+        ("word " * 20, "word ", "wo…"),
+    ],
+)
+def test_a_legend_cuts_a_name_and_never_its_numbers(said: str, start: str, end: str) -> None:  # H-180
+    shown = clip_name(said, 58)
+    assert (shown.startswith(start), shown.endswith(end)) == (True, True)
+    assert len(shown) == min(len(said), 58)
