@@ -10,6 +10,7 @@ from supervisors.cascade import Cascade
 from supervisors.nearest import did_you_mean
 from supervisors.nesting import children, walk
 from supervisors.self_judge import SelfJudge
+from supervisors.transport import check_base_url
 from supervisors.types import Endpoint, Supervisor
 
 
@@ -41,6 +42,8 @@ def find_unresolved(config: Config) -> Iterator[Unresolved]:
     for name, supervisor in config.supervisors.items():
         for path, part in walk_paths(f"supervisors.{name}", supervisor):
             endpoint: object = getattr(part, "endpoint", None)
+            if isinstance(endpoint, Endpoint) and endpoint.url is not None:
+                yield from _check_url(f"{path}.url", endpoint.url)
             if not isinstance(endpoint, Endpoint) or endpoint.url is not None or endpoint.vendor != "openai":
                 continue
             if endpoint.model not in served and "*" not in served:
@@ -50,6 +53,13 @@ def find_unresolved(config: Config) -> Iterator[Unresolved]:
                     message = f"give 'url', or one of the served models; without either it asks an {message}"
                 yield Unresolved(f"{path}.model", message)
     yield from _find_nameless(config)
+
+
+def _check_url(path: str, url: str) -> Iterator[Unresolved]:
+    try:
+        check_base_url(url, allow_link_local=True)  # as when it is called; the client checks what it resolves to
+    except ValueError as error:
+        yield Unresolved(path, str(error))
 
 
 def _find_nameless(config: Config) -> Iterator[Unresolved]:

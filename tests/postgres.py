@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -29,6 +29,12 @@ def find_binary(name: str) -> str | None:
     """Return a program of Postgres; distributions keep them out of the search path."""
     places = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True)
     return shutil.which(name) or (str(places[0]) if places else None)
+
+
+def _children_of(process: int) -> list[int]:
+    """Return its child processes, where the system tells them."""
+    listed = Path(f"/proc/{process}/task/{process}/children")
+    return [int(child) for child in listed.read_text().split()] if listed.exists() else []
 
 
 class Cluster:
@@ -78,7 +84,11 @@ class Cluster:
     def stop(self, number: int = signal.SIGQUIT) -> None:
         """End it: at once by SIGQUIT, without any goodbye by SIGKILL."""
         if self._child is not None:
+            sessions = _children_of(self._child.pid) if number == signal.SIGKILL else []
             self._child.send_signal(number)
+            for session in sessions:  # they would notice only once they wait, and serve what was asked of them before
+                with suppress(ProcessLookupError):
+                    os.kill(session, number)
             self._child.wait(PATIENCE_S)
             self._child = None
 

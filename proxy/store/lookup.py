@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from typing import Final
+from typing import Any, Final
 
 from proxy.store.audit import Anchor, Boot, StoredRow
 from proxy.store.chain import storable
 from proxy.store.driver import Connection, Driver, bounded, load_driver
 from proxy.store.protocol import Filters, StoredRecord
-from proxy.store.query import MOST, SAME_REQUEST, bound
-from proxy.store.schema import FOUND, assemble
+from proxy.store.query import Database
 from proxy.store.tables import COLUMNS, check_tables
 from supervisors.errors import QueryError, StoreError
 
-_ROW: Final = "SELECT body, hash, content FROM guardrail_records"
 _LONGEST_S: Final = 10.0
 """Longest time of a look-up."""
 
@@ -35,16 +33,13 @@ class PostgresReader:
 
     def fetch(self, key: str) -> Sequence[StoredRecord]:
         """Return the record with this id, else the newest ones with this request id."""
-        return self._read(lambda connection: _fetch(connection, key))
+        return self._read(lambda database: database.fetch(key))
 
     def search(self, filters: Filters) -> Sequence[StoredRecord]:
         """Return matching records by time, newest first."""
-        if not 1 <= filters.limit <= MOST:
-            msg = f"limit is {filters.limit}, it must be 1 to {MOST}"
-            raise QueryError(msg)
-        return self._read(lambda connection: _search(connection, filters))
+        return self._read(lambda database: database.search(filters))
 
-    def _read(self, read: Callable[[Connection], Sequence[StoredRecord]]) -> Sequence[StoredRecord]:
+    def _read(self, read: Callable[[Database], Sequence[StoredRecord]]) -> Sequence[StoredRecord]:
         """Ask; a connection that was kept may be one that has ended since, so that a new one is asked again."""
         if self._connection is not None:
             try:
@@ -61,10 +56,10 @@ class PostgresReader:
             raise
 
     def _ask(
-        self, connection: Connection, read: Callable[[Connection], Sequence[StoredRecord]]
+        self, connection: Connection, read: Callable[[Database], Sequence[StoredRecord]]
     ) -> Sequence[StoredRecord]:
         with self._driver.translated(), bounded(connection, _LONGEST_S):
-            return read(connection)
+            return read(_database(connection))
 
     def close(self) -> None:
         """End the session."""
@@ -79,54 +74,15 @@ def _plain(text: str) -> str:
     return storable(text).replace("\x00", "\ufffd")
 
 
-def _fetch(connection: Connection, key: str) -> Sequence[StoredRecord]:
-    rows = connection.execute(f"{_ROW} WHERE id = %s", (_plain(key),)).fetchall()
-    if not rows:
-        rows = connection.execute(
-            f"{_ROW} WHERE request_id = %s AND request_id <> id ORDER BY position DESC LIMIT %s",
-            (_plain(key), SAME_REQUEST),
-        ).fetchall()
-    return [assemble(row) for row in rows]
+def _database(connection: Connection) -> Database:
+    def run(sql: str, values: Sequence[object]) -> Sequence[tuple[Any, ...]]:
+        return connection.execute(sql.replace("?", "%s"), values).fetchall()
+
+    return Database("guardrail_records", run, _plain, _judged)
 
 
-def _search(connection: Connection, filters: Filters) -> Sequence[StoredRecord]:
-    where, values = _conditions(filters)
-    if filters.after is not None:
-        cursor = connection.execute(
-            "SELECT time, position FROM guardrail_records WHERE id = %s", (_plain(filters.after),)
-        ).fetchone()
-        if cursor is None:
-            msg = f"after names no record: {filters.after!r}"
-            raise QueryError(msg)
-        where.append("(time, position) < (%s, %s)")
-        values += cursor
-    clause = " AND ".join(where) or "true"
-    # Every condition is one of the constant texts below; values travel as parameters.
-    sql = f"{_ROW} WHERE {clause} ORDER BY time DESC, position DESC LIMIT %s"
-    return [assemble(row) for row in connection.execute(sql, (*values, filters.limit)).fetchall()]
-
-
-def _conditions(filters: Filters) -> tuple[list[str], list[object]]:
-    where: list[str] = []
-    values: list[object] = []
-    if filters.since is not None:
-        where.append("time >= %s")
-        values.append(bound(filters.since))
-    if filters.until is not None:
-        where.append("time < %s")
-        values.append(bound(filters.until))
-    if filters.model is not None:
-        where.append("model = %s")
-        values.append(_plain(filters.model))
-    bits = (FOUND[filters.label.value] if filters.label else 0) | (FOUND[filters.decision] if filters.decision else 0)
-    if bits:
-        where.append("found & %s = %s")
-        values += [bits, bits]
-    if filters.supervisor is not None:
-        name = _plain(filters.supervisor)
-        where.append("%s = ANY(judged)")
-        values.append(f"{name}={filters.label.value}" if filters.label else name)
-    return where, values
+def _judged(name: str, label: str) -> tuple[str, Sequence[object]]:
+    return "? = ANY(judged)", [f"{name}={label}" if label else name]
 
 
 class PostgresAudit:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import takewhile
+from typing import Final
 
 import orjson
 
-_DAY_S = 86_400.0
-_PIECE = 500
+DAY_S: Final = 86_400.0
+PIECE: Final = 500
 """Rows a piece: short enough that a batch of records never waits long behind it."""
+
+
+Row = tuple[int, str, str]
+"""Number, hash and time of a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +39,20 @@ def timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
+def find_expired(rows: Iterable[Row], cutoff: str) -> list[Row]:
+    """Return the beginning of a chain that has expired; a record that ended early behind a long one waits for it."""
+    return list(takewhile(lambda row: row[2] < cutoff, rows))
+
+
 def forget(connection: sqlite3.Connection, retention: Retention, now: float) -> bool:
     """Erase and delete one piece of what has expired, in one transaction; return true when there may be more."""
     more = False
     connection.execute("BEGIN IMMEDIATE")
     try:
         for mode, days in retention.content_days.items():
-            more |= _erase_contents(connection, mode, timestamp(now - days * _DAY_S))
+            more |= _erase_contents(connection, mode, timestamp(now - days * DAY_S))
         if retention.record_days is not None:
-            cutoff = timestamp(now - retention.record_days * _DAY_S)
+            cutoff = timestamp(now - retention.record_days * DAY_S)
             for (boot,) in connection.execute("SELECT boot FROM boots").fetchall():
                 more |= _delete_records(connection, boot, cutoff, timestamp(now))
     except BaseException:
@@ -68,7 +79,7 @@ def find_forged(time: str, genesis: bytes | None, days: float | None, now: str |
         return
     try:
         begun, deleted = datetime.fromisoformat(str(orjson.loads(genesis)["time"])), datetime.fromisoformat(time)
-        young = (deleted - begun).total_seconds() < days * _DAY_S
+        young = (deleted - begun).total_seconds() < days * DAY_S
     except (ValueError, KeyError, TypeError):
         yield f"has the time {time!r}, which cannot be compared with the genesis line"
         return
@@ -82,26 +93,22 @@ def _erase_contents(connection: sqlite3.Connection, mode: str, cutoff: str) -> b
     erased = connection.execute(
         "UPDATE records SET content = NULL WHERE position IN (SELECT position FROM records"
         " WHERE mode = ? AND time < ? AND content IS NOT NULL LIMIT ?)",
-        (mode, cutoff, _PIECE),
+        (mode, cutoff, PIECE),
     ).rowcount
-    return erased == _PIECE
+    return erased == PIECE
 
 
 def _delete_records(connection: sqlite3.Connection, boot: str, cutoff: str, now: str) -> bool:
-    """Delete the expired beginning of one chain; a record that ended early behind a long one waits for it."""
-    rows: list[tuple[int, str, str]] = connection.execute(
-        "SELECT seq, hash, time FROM records WHERE boot = ? ORDER BY seq LIMIT ?", (boot, _PIECE)
+    """Delete the expired beginning of one chain."""
+    rows = connection.execute(
+        "SELECT seq, hash, time FROM records WHERE boot = ? ORDER BY seq LIMIT ?", (boot, PIECE)
     ).fetchall()
-    last: tuple[int, str] | None = None
-    deleted = 0
-    for seq, digest, time in rows:
-        if time >= cutoff:
-            break
-        last, deleted = (seq, digest), deleted + 1
-    if last is None:
+    expired = find_expired(rows, cutoff)
+    if not expired:
         return False
+    last = expired[-1][:2]
     connection.execute("DELETE FROM records WHERE boot = ? AND seq <= ?", (boot, last[0]))
     # One anchor a boot: the newest deletion says everything the older ones said.
     connection.execute("DELETE FROM anchors WHERE boot = ?", (boot,))
     connection.execute("INSERT INTO anchors (boot, seq, hash, time) VALUES (?, ?, ?, ?)", (boot, *last, now))
-    return deleted == _PIECE
+    return len(expired) == PIECE

@@ -20,7 +20,7 @@ from proxy.store.chain import Link, Origin, digest, genesis, storable
 from proxy.store.journal import StoredJournal, new_boot
 from proxy.store.lock import Lock
 from proxy.store.protocol import Filters, StoredRecord
-from proxy.store.query import fetch, search
+from proxy.store.query import Database
 from proxy.store.retention import Retention, forget, timestamp
 from proxy.store.schema import COLUMNS, open_readonly, open_writable
 from proxy.store.sealing import Sealer, to_columns
@@ -265,20 +265,32 @@ class SqliteReader:
 
     def __init__(self, path: Path) -> None:
         self._connection = open_readonly(path)
+        self._database = Database("records", self._run, storable, _judged)
+
+    def _run(self, sql: str, values: Sequence[object]) -> Sequence[tuple[Any, ...]]:
+        return self._connection.execute(sql, values).fetchall()
 
     def fetch(self, key: str) -> Sequence[StoredRecord]:
         """Return the record with this id, else the newest ones with this request id."""
         with _translated():
-            return fetch(self._connection, key)
+            return self._database.fetch(key)
 
     def search(self, filters: Filters) -> Sequence[StoredRecord]:
         """Return matching records by time, newest first."""
         with _translated():
-            return search(self._connection, filters)
+            return self._database.search(filters)
 
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
+
+
+def _judged(name: str, label: str) -> tuple[str, Sequence[object]]:
+    condition = (
+        "EXISTS (SELECT 1 FROM json_each(CAST(body AS TEXT), '$.verdicts') AS verdict"
+        " WHERE verdict.value ->> 'supervisor' = ? AND (? = '' OR verdict.value ->> 'label' = ?))"
+    )
+    return condition, [name, label, label]
 
 
 async def open_journal(

@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from proxy.store.driver import Connection
-from proxy.store.retention import Retention, timestamp
+from proxy.store.retention import DAY_S, PIECE, Retention, find_expired, timestamp
 
-_DAY_S: Final = 86_400.0
-_PIECE: Final = 500
-"""Rows a piece: short enough that a batch of records never waits long behind it."""
 _TRIMMING: Final = 7_305_081_947_112_202
 """Advisory lock: of several processes one trims, the others leave it to that one."""
 
@@ -24,33 +21,29 @@ def trim(connection: Connection, retention: Retention, now: float) -> bool:
         erased = connection.execute(
             "UPDATE guardrail_records SET content = NULL WHERE position IN (SELECT position FROM guardrail_records"
             " WHERE mode = %s AND time < %s AND content IS NOT NULL LIMIT %s)",
-            (mode, timestamp(now - days * _DAY_S), _PIECE),
+            (mode, timestamp(now - days * DAY_S), PIECE),
         )
-        more |= erased.rowcount == _PIECE
+        more |= erased.rowcount == PIECE
     if retention.record_days is not None:
-        cutoff = timestamp(now - retention.record_days * _DAY_S)
+        cutoff = timestamp(now - retention.record_days * DAY_S)
         for (boot,) in connection.execute("SELECT boot FROM guardrail_boots").fetchall():
             more |= _delete_records(connection, boot, cutoff, timestamp(now))
     return more
 
 
 def _delete_records(connection: Connection, boot: str, cutoff: str, now: str) -> bool:
-    """Delete the expired beginning of one chain; a record that ended early behind a long one waits for it."""
-    rows: list[tuple[int, str, str]] = connection.execute(
-        "SELECT seq, hash, time FROM guardrail_records WHERE boot = %s ORDER BY seq LIMIT %s", (boot, _PIECE)
+    """Delete the expired beginning of one chain."""
+    rows = connection.execute(
+        "SELECT seq, hash, time FROM guardrail_records WHERE boot = %s ORDER BY seq LIMIT %s", (boot, PIECE)
     ).fetchall()
-    last: tuple[int, str] | None = None
-    deleted = 0
-    for seq, digest, time in rows:
-        if time >= cutoff:
-            break
-        last, deleted = (seq, digest), deleted + 1
-    if last is None:
+    expired = find_expired(rows, cutoff)
+    if not expired:
         return False
+    last = expired[-1][:2]
     connection.execute("DELETE FROM guardrail_records WHERE boot = %s AND seq <= %s", (boot, last[0]))
     connection.execute(
         "INSERT INTO guardrail_anchors VALUES (%s, %s, %s, %s) ON CONFLICT (boot)"
         " DO UPDATE SET seq = EXCLUDED.seq, hash = EXCLUDED.hash, time = EXCLUDED.time",
         (boot, *last, now),
     )
-    return deleted == _PIECE
+    return len(expired) == PIECE

@@ -55,6 +55,16 @@ async def serve_busily() -> tuple[Wire, list[list[bytes]]]:
     return wire, seen
 
 
+async def write_then(end: Callable[[Wire, JoiningTransport], None]) -> list[bytes]:
+    """Write more answers in one tick than leave at once, end the connection one way or another, return what left."""
+    wire, joiner = joined()
+    for number in range(5):
+        joiner.write_whole(b"%d" % number)
+    end(wire, joiner)
+    await asyncio.sleep(0)
+    return wire.written
+
+
 def in_still_time(run: Callable[[], Coroutine[Any, Any, T]]) -> T:
     with asyncio.Runner(loop_factory=StillClock) as runner:
         return runner.run(run())
@@ -67,27 +77,11 @@ def test_under_load_the_answers_of_a_turn_leave_together_and_in_order() -> None:
 
 
 def test_a_close_under_load_sends_what_waits_first() -> None:
-    async def close_busily() -> list[bytes]:
-        wire, joiner = joined()
-        for number in range(5):
-            joiner.write_whole(b"%d" % number)
-        joiner.close()
-        await asyncio.sleep(0)
-        return wire.written
-
-    assert in_still_time(close_busily) == [b"0", b"1", b"2", b"34", b"(closed)"]
+    assert in_still_time(lambda: write_then(lambda _, joiner: joiner.close())) == [b"0", b"1", b"2", b"34", b"(closed)"]
 
 
 def test_nothing_is_written_to_a_connection_that_closed_meanwhile() -> None:
-    async def lose_busily() -> list[bytes]:
-        wire, joiner = joined()
-        for number in range(5):
-            joiner.write_whole(b"%d" % number)
-        wire.close()
-        await asyncio.sleep(0)
-        return wire.written
-
-    assert in_still_time(lose_busily) == [b"0", b"1", b"2", b"(closed)"]
+    assert in_still_time(lambda: write_then(lambda wire, _: wire.close())) == [b"0", b"1", b"2", b"(closed)"]
 
 
 def test_much_is_not_held_back_even_under_load() -> None:

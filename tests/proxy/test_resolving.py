@@ -43,6 +43,13 @@ def test_an_unknown_model_is_named_with_its_path(supervisor: dict[str, Any], pat
     assert errors(supervisor) == [f"{path}: {SAID}"]
 
 
+@pytest.mark.parametrize("url", ["ftp://x/v1", "http://user:pw@x/v1", "http://x/v1?a=b", "x"])
+def test_a_wrong_address_of_a_judge_is_told_before_it_is_called(url: str) -> None:  # operations §2.2
+    (said,) = errors({"use": "vote", "strategy": "any", "members": {"c": {**WRONG, "url": url}}})
+    assert said.startswith("supervisors.harm.members.c.url: a base URL ")
+    assert "pw" not in said
+
+
 def test_a_guard_without_model_and_url_is_told_what_it_lacks() -> None:
     (said,) = errors(GUARD)
     assert said.startswith("supervisors.harm.model: give 'url', or one of the served models")

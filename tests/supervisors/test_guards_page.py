@@ -62,6 +62,11 @@ def test_every_card_block_is_a_card(text: str) -> None:
         assert Card.model_validate({"name": name, **fields}).name == name
 
 
+def test_there_are_blocks_of_every_kind() -> None:
+    assert all(blocks(kind) for kind in ("yaml", "toml", "python"))
+
+
 @pytest.mark.parametrize("text", blocks("python"))
-def test_every_python_block_runs(text: str) -> None:
+def test_every_python_block_runs_and_holds_what_it_says(text: str) -> None:
+    assert re.search(r"^(?:    )?assert ", text, re.MULTILINE), "a block says what comes of it"
     exec(compile(text, "docs/guards.md", "exec"), {})  # noqa: S102 - the documentation's own code

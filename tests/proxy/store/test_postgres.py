@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import signal
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import closing
@@ -12,21 +11,18 @@ from typing import Any
 
 import pytest
 
-from proxy.policy import Action
 from proxy.record import Begun, Record
-from proxy.rows import shorten
-from proxy.store.chain import Link, Origin, canonical
+from proxy.store.chain import Link, Origin
 from proxy.store.driver import Connection, Cursor, Driver, load_driver
 from proxy.store.journal import StoredJournal
 from proxy.store.lookup import open_postgres_audit
 from proxy.store.postgres import PostgresSink, open_postgres
-from proxy.store.protocol import Filters, Journal
+from proxy.store.protocol import Filters
 from proxy.store.retention import Retention
 from proxy.store.testing import ARCHIVE, STARTED, VERSION, record, varied
 from proxy.store.writer import WriterSettings
 from proxy.verify import Request, Verification
 from supervisors.errors import StoreError
-from supervisors.types import Label
 from tests.e2e.serving import until
 from tests.postgres import Cluster
 
@@ -60,28 +56,6 @@ def differences(address: str, request: Request | None = None) -> list[str]:
         return [one.line() for one in Verification(audit, request).differences()]
 
 
-async def test_an_accepted_record_is_read_back_by_id_and_by_request_id(journal: StoredJournal) -> None:  # W-37
-    port: Journal = journal
-    port.accept(record(1))
-    port.accept(replace(record(2), request_id=record(1).request_id))
-    await port.flush()
-    (found,) = await port.get("rec-000000001")
-    assert (found["seq"], found["policy"]) == (1, {"names": ["default"], "version": VERSION})
-    assert ids(await port.get("req-000000001")) == ["rec-000000002", "rec-000000001"]
-    assert await port.get("rec-000000003") == []
-
-
-async def test_each_hash_covers_the_one_before_and_the_canonical_json(journal: StoredJournal) -> None:  # O-15
-    for number in range(3):
-        journal.accept(record(number))
-    await journal.flush()
-    first, second, third = reversed(await journal.find(Filters()))
-    assert (second["prev"], third["prev"]) == (first["hash"], second["hash"])
-    for row in (first, second, third):
-        body = shorten({name: value for name, value in row.items() if name != "hash"})
-        assert hashlib.sha256(str(row["prev"]).encode() + canonical(body)).hexdigest() == row["hash"]
-
-
 async def test_a_journal_that_was_written_can_be_proven_and_a_changed_one_cannot(database: str) -> None:  # O-15
     journal = await open_postgres(database, settings=FAST)
     await journal.archive_config(VERSION, ARCHIVE.to_text())
@@ -98,16 +72,6 @@ async def test_a_journal_that_was_written_can_be_proven_and_a_changed_one_cannot
         ("field=model", "seq=5"),
         ("field=seq", "seq=9"),
     ]
-
-
-async def test_a_second_record_with_the_same_id_is_reported_and_left_out(
-    journal: StoredJournal, caplog: pytest.LogCaptureFixture
-) -> None:  # O-11
-    for number in (1, 1, 2):
-        journal.accept(record(number))
-    await journal.flush()
-    assert [row["seq"] for row in await journal.find(Filters())] == [2, 1]
-    assert "record id occurs twice, the second is not stored" in caplog.messages
 
 
 async def test_replicas_share_one_database_each_with_a_chain(database: str) -> None:  # O-15, L-10
@@ -136,77 +100,12 @@ async def test_a_restart_begins_a_new_chain_behind_the_old_one(database: str) ->
     assert differences(database) == []
 
 
-@pytest.mark.parametrize(
-    ("label", "decision", "supervisor"),
-    [
-        (Label.UNSAFE, None, None),
-        (Label.UNKNOWN, None, "panel/b"),
-        (None, "redact", None),
-        (None, "block", "rules"),
-        (Label.SAFE, "flag", "panel"),
-    ],
-)
-async def test_filters_find_what_a_scan_finds(
-    journal: StoredJournal, label: Label | None, decision: Action | None, supervisor: str | None
-) -> None:  # W-37
-    for number in range(200):
-        journal.accept(varied(number))
-    await journal.flush()
-
-    def wanted(row: Mapping[str, Any]) -> bool:
-        verdicts = [v for v in row["verdicts"] if supervisor in (None, v["supervisor"])]
-        labels = [v for v in verdicts if label is None or v["label"] == label]
-        return bool(labels) and (decision is None or decision in [d["action"] for d in row["decisions"]])
-
-    expected = ids([row for row in await journal.find(Filters(limit=1000)) if wanted(row)])
-    found = await journal.find(Filters(label=label, decision=decision, supervisor=supervisor, limit=1000))
-    assert ids(found) == expected
-    assert 0 < len(expected) < 200
-
-
-async def test_pages_cover_every_record_once_and_bounds_are_half_open(journal: StoredJournal) -> None:  # W-37
-    for number in range(25):
-        journal.accept(replace(record(number), started=STARTED + number // 2))
-    await journal.flush()
-    seen: list[str] = []
-    after: str | None = None
-    while page := await journal.find(Filters(limit=10, after=after)):
-        seen += ids(page)
-        after = seen[-1]
-    assert seen == [record(number).id for number in reversed(range(25))]
-    between = await journal.find(Filters(since=STARTED + 1, until=STARTED + 3, model="small"))
-    assert ids(between) == ["rec-000000005", "rec-000000004", "rec-000000002"]
-
-
-@pytest.mark.parametrize("filters", [Filters(limit=0), Filters(limit=1001), Filters(after="nobody")])
-async def test_a_wrong_query_says_what_is_wrong(journal: StoredJournal, filters: Filters) -> None:
-    with pytest.raises(StoreError, match=r"limit is|names no record"):
-        await journal.find(filters)
-
-
-async def test_quotes_in_a_query_are_values_not_sql(journal: StoredJournal) -> None:  # X-11
-    journal.accept(record())
-    await journal.flush()
-    for odd in ("' OR 1=1 --", '"; DROP TABLE guardrail_records; --', "\x00", "\ud800", "%s", "x" * 100_000):
-        assert await journal.get(odd) == []
-        assert await journal.find(Filters(model=odd, supervisor=odd)) == []
-    assert len(await journal.find(Filters())) == 1
-
-
 async def test_what_json_cannot_say_is_replaced_and_the_record_kept(journal: StoredJournal) -> None:
     odd = replace(record(), model="\ud800", usage={"n": 10**300, "bytes": b"x", "nul": "\x00"})
     journal.accept(odd)
     await journal.flush()
     (row,) = await journal.get(odd.id)
     assert (row["model"], row["usage"]["bytes"], row["usage"]["nul"]) == ("?", "(bytes)", "\x00")
-
-
-async def test_a_config_version_has_one_text(journal: StoredJournal) -> None:
-    await journal.archive_config(VERSION, ARCHIVE.to_text())
-    with pytest.raises(StoreError, match="archived with another text"):
-        await journal.archive_config(VERSION, "{}")
-    journal.accept(record())
-    await journal.flush()
 
 
 def make_sink(address: str, boot: str = "boot-a", **options: Any) -> PostgresSink:

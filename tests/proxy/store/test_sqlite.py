@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import sqlite3
 import stat
@@ -20,18 +19,14 @@ from typing import Any
 import orjson
 import pytest
 
-from proxy.policy import Action
 from proxy.record import Begun, Record
-from proxy.rows import shorten
-from proxy.store.chain import canonical
 from proxy.store.journal import StoredJournal
-from proxy.store.protocol import Filters, Journal
+from proxy.store.protocol import Filters
 from proxy.store.retention import Retention, forget
 from proxy.store.sqlite import open_journal
-from proxy.store.testing import ARCHIVE, STARTED, VERSION, record, varied
+from proxy.store.testing import ARCHIVE, STARTED, VERSION, record
 from proxy.store.writer import WriterSettings
 from supervisors.errors import StoreError
-from supervisors.types import Label
 from tests.timing import PATIENCE_S, cpu_seconds, work_a_while
 
 FAST = WriterSettings(delay_s=0.001, retry_s=0.01)
@@ -50,36 +45,11 @@ def ids(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return [row["id"] for row in rows]
 
 
-async def test_an_accepted_record_is_read_back_by_id_and_by_request_id(journal: StoredJournal) -> None:  # W-37
-    port: Journal = journal
-    port.accept(record(1))
-    port.accept(replace(record(2), request_id=record(1).request_id))
-    await port.flush()
-    (found,) = await port.get("rec-000000001")
-    assert found["seq"] == 1
-    assert found["policy"] == {"names": ["default"], "version": VERSION}
-    assert ids(await port.get("req-000000001")) == ["rec-000000002", "rec-000000001"]
-    assert await port.get("rec-000000003") == []
-
-
 async def test_a_closed_journal_is_one_file(tmp_path: Path) -> None:
     journal = await open_journal(tmp_path / "journal.db")
     journal.accept(record())
     await journal.aclose()
     assert names_in(tmp_path) == ["journal.db"]
-
-
-async def test_each_hash_covers_the_one_before_and_the_canonical_json(journal: StoredJournal) -> None:  # O-15
-    for number in range(3):
-        journal.accept(record(number))
-    await journal.flush()
-    first, second, third = reversed(await journal.find(Filters()))
-    assert (second["prev"], third["prev"]) == (first["hash"], second["hash"])
-    for row in (first, second, third):
-        body = shorten({name: value for name, value in row.items() if name != "hash"})
-        assert hashlib.sha256(str(row["prev"]).encode() + canonical(body)).hexdigest() == row["hash"]
-    assert [row["seq"] for row in (first, second, third)] == [1, 2, 3]
-    assert {row["boot"] for row in (first, second, third)} == {journal.boot}
 
 
 async def test_the_genesis_value_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:  # O-15
@@ -98,16 +68,6 @@ async def test_the_genesis_value_is_logged(tmp_path: Path, caplog: pytest.LogCap
 async def test_only_the_owner_can_read_the_file(tmp_path: Path, journal: StoredJournal) -> None:
     assert stat.S_IMODE((tmp_path / "journal.db").stat().st_mode) == 0o600
     assert journal.healthy
-
-
-async def test_a_second_record_with_the_same_id_is_reported_and_left_out(
-    journal: StoredJournal, caplog: pytest.LogCaptureFixture
-) -> None:  # O-11
-    for number in (1, 1, 2):
-        journal.accept(record(number))
-    await journal.flush()
-    assert [row["seq"] for row in await journal.find(Filters())] == [2, 1]
-    assert "record id occurs twice, the second is not stored" in caplog.messages
 
 
 async def test_every_record_is_counted_once_when_it_is_on_disk(tmp_path: Path) -> None:  # O-16, §4.3
@@ -150,65 +110,6 @@ async def test_two_workers_share_one_file(tmp_path: Path) -> None:  # L-10
     await two.aclose()
 
 
-@pytest.mark.parametrize(
-    ("label", "decision", "supervisor"),
-    [
-        (Label.UNSAFE, None, None),
-        (Label.UNKNOWN, None, "panel/b"),
-        (None, "redact", None),
-        (None, "block", "rules"),
-        (Label.SAFE, "flag", "panel"),
-    ],
-)
-async def test_filters_find_what_a_scan_finds(
-    journal: StoredJournal, label: Label | None, decision: Action | None, supervisor: str | None
-) -> None:  # W-37
-    for number in range(200):
-        journal.accept(varied(number))
-    await journal.flush()
-    everything = await journal.find(Filters(limit=1000))
-
-    def wanted(row: Mapping[str, Any]) -> bool:
-        verdicts = [v for v in row["verdicts"] if supervisor in (None, v["supervisor"])]
-        labels = [v for v in verdicts if label is None or v["label"] == label]
-        return bool(labels) and (decision is None or decision in [d["action"] for d in row["decisions"]])
-
-    expected = ids([row for row in everything if wanted(row)])
-    found = await journal.find(Filters(label=label, decision=decision, supervisor=supervisor, limit=1000))
-    assert ids(found) == expected
-    assert 0 < len(expected) < 200
-
-
-async def test_pages_cover_every_record_once_and_bounds_are_half_open(journal: StoredJournal) -> None:  # W-37
-    for number in range(25):
-        journal.accept(replace(record(number), started=STARTED + number // 2))
-    await journal.flush()
-    seen: list[str] = []
-    after: str | None = None
-    while page := await journal.find(Filters(limit=10, after=after)):
-        seen += ids(page)
-        after = seen[-1]
-    assert seen == [record(number).id for number in reversed(range(25))]
-    between = await journal.find(Filters(since=STARTED + 1, until=STARTED + 3, model="small"))
-    assert ids(between) == ["rec-000000005", "rec-000000004", "rec-000000002"]
-    assert await journal.find(Filters(since=-1e30, until=1e30, limit=1)) != []
-
-
-@pytest.mark.parametrize("filters", [Filters(limit=0), Filters(limit=1001), Filters(after="nobody")])
-async def test_a_wrong_query_says_what_is_wrong(journal: StoredJournal, filters: Filters) -> None:
-    with pytest.raises(StoreError, match=r"limit is|names no record"):
-        await journal.find(filters)
-
-
-async def test_quotes_in_a_query_are_values_not_sql(journal: StoredJournal) -> None:  # X-11
-    journal.accept(record())
-    await journal.flush()
-    for odd in ("' OR 1=1 --", '"; DROP TABLE records; --', "\x00", "\ud800", "%", "x" * 100_000):
-        assert await journal.get(odd) == []
-        assert await journal.find(Filters(model=odd, supervisor=odd)) == []
-    assert len(await journal.find(Filters())) == 1
-
-
 async def test_what_json_cannot_say_is_replaced_and_the_record_kept(journal: StoredJournal) -> None:
     deep: object = "end"
     for _ in range(500):
@@ -219,16 +120,6 @@ async def test_what_json_cannot_say_is_replaced_and_the_record_kept(journal: Sto
     (row,) = await journal.get(odd.id)
     assert (row["model"], row["usage"]["bytes"], row["usage"]["nan"]) == ("?", "(bytes)", None)
     assert row["usage"]["n"] == str(10**300)
-
-
-async def test_a_config_version_has_one_text(journal: StoredJournal) -> None:
-    await journal.archive_config(VERSION, ARCHIVE.to_text())
-    await journal.archive_config(VERSION, ARCHIVE.to_text())
-    with pytest.raises(StoreError, match="archived with another text"):
-        await journal.archive_config(VERSION, "{}")
-    assert journal.healthy
-    journal.accept(record())
-    await journal.flush()
 
 
 async def test_expired_contents_are_erased_and_expired_records_leave_an_anchor(tmp_path: Path) -> None:  # O-15, O-25
