@@ -140,7 +140,8 @@ class BatchWriter:
     @property
     def healthy(self) -> bool:
         """Say whether `accept` would take a record that must be kept, and the database does not hang."""
-        if self._failure is not None or self._stop.is_set() or self._taken >= self._settings.queue_limit:
+        full = len(self._queue) + self._reserved >= self._settings.queue_limit
+        if full or self._failure is not None or self._stop.is_set():
             return False
         since = self._writing_since
         return since is None or time.monotonic() - since < self._settings.stuck_s
@@ -198,7 +199,7 @@ class BatchWriter:
     def keep(self, record: Record, *, reserved: bool = False) -> None:
         """Queue the record of an answer that has left: no refusal can take it back, so it is written or lost."""
         self._reserved -= reserved
-        full = self._taken >= self._settings.queue_limit and not reserved
+        full = not reserved and len(self._queue) + self._reserved >= self._settings.queue_limit
         if full or self._stop.is_set() or self._ended.is_set():
             self._accepted += 1
             self._lost += 1
