@@ -126,10 +126,10 @@ class Seer:
         return guard
 
     @classmethod
-    def lionguard(cls) -> InProcess:
-        """Return LionGuard with it; its vectors are the reader's."""
+    def lionguard(cls, url: str = "http://x/v1") -> InProcess:
+        """Return LionGuard with it; its vectors are the reader's, or of a server."""
         card = {"base": "lionguard-2", "dimensions": 2}
-        guard = InProcess.model_validate({"card": card, "url": "http://x/v1", "allow_code": ["lionguard-2"]})
+        guard = InProcess.model_validate({"card": card, "url": url, "allow_code": ["lionguard-2"]})
         guard.attach(head=cls())
         return guard
 
