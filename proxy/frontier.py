@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Final
 
 from proxy.redact import Mark
+from supervisors.escapes import LONGEST_ESCAPE, find_unit, holds_signs
 from supervisors.norm import normalize
 from supervisors.types import Kind
 
@@ -22,6 +23,8 @@ _WORD_CHARS: Final = 256
 _MARKS: Final = frozenset({"Cf", "Cc", "Mn", "Mc", "Me"})
 _JOINING: Final = re.compile("[\u1160-\u11ff\u314f-\u3163\ud7b0-\ud7ff\uff9e\uff9f\uffc2-\uffdc]")
 """Hangul vowels and finals and half-width voiced marks: normalisation joins them to the letter before them."""
+_TAIL_CHARS: Final = 16
+"""Characters that an escape may take: so many are looked at for each that is held back, and more if need be."""
 _JOINERS: Final = frozenset("\u200d\ufe0e\ufe0f")
 _SENTENCE: Final = re.compile(r"[.!?](?=\s)|[。！？]|\n")
 SENTENCE_ENDS: Final = frozenset(".!?。！？\n")
@@ -45,6 +48,7 @@ class Field:
         fixed: some of it stands where it cannot be rewritten.
         part: what of the reply has to go as a whole if this text cannot stay, because a signature covers it.
         cuts: offsets where one text ends and the next begins, for who does not join them.
+        counted: characters given to the window group, the hold-back there, and where that begins.
     """
 
     kind: Kind
@@ -60,6 +64,7 @@ class Field:
     fixed: bool = False
     part: str = ""
     cuts: list[int] = field(default_factory=list[int])
+    counted: tuple[int, int, int] = (-1, 0, 0)
 
     @property
     def text(self) -> str:
@@ -92,7 +97,9 @@ class Field:
         """Return how far no match of a window supervisor can still be open."""
         if self.settled:
             return self.length
-        position = holdback_start(self.text, self.windowed, holdback)
+        if self.counted[:2] != (self.windowed, holdback):
+            self.counted = (self.windowed, holdback, holdback_start(self.text, self.windowed, holdback))
+        position = self.counted[2]
         return clear_of_cuts(self.text, position if self.open is None else min(position, self.open))
 
     @property
@@ -104,9 +111,22 @@ class Field:
 def holdback_start(text: str, end: int, holdback: int) -> int:
     """Return the offset before which no match of at most `holdback` + 1 visible characters can still begin.
 
-    Characters that normalisation removes (format characters, combining marks) do not count, and a run of white
-    space counts once, so that padding does not shrink the hold-back.
+    Characters that normalisation removes (format characters, combining marks) do not count, a run of white space
+    counts once, and an escape counts as what it says, so that padding does not shrink the hold-back.
     """
+    position = _count_back(text, end, holdback)
+    if position == 0 or not holds_signs(text[max(0, position - LONGEST_ESCAPE) : end]):
+        return position
+    length = _TAIL_CHARS * (holdback + _TAIL_CHARS)
+    while True:
+        start = max(0, end - length)
+        place = start + find_unit(text[start:end], lambda said: _count_back(said, len(said), holdback))
+        if start == 0 or place > start + LONGEST_ESCAPE:
+            return min(position, place)
+        length *= 4
+
+
+def _count_back(text: str, end: int, holdback: int) -> int:
     position = end
     left = holdback
     in_space = False

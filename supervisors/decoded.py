@@ -22,7 +22,7 @@ def append_decoded(text: str) -> str:
 
 
 def _find_notes(text: str) -> Iterator[tuple[str, str]]:
-    layers = find_variants(text, DECODINGS).layers
+    layers = find_variants(text, DECODINGS).shown
     for layer in layers:
         for decoded in layer.spans():
             yield decoded.chain, decoded.text

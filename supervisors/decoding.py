@@ -1,7 +1,6 @@
-"""Find encoded stretches in a text and decode them: tag characters, base64, hex, URL, HTML and string escapes.
+"""Find runs in a text and decode them: base64 and hex, where one stretch of a text is another text.
 
-Two kinds of code: a *run* (base64, hex) is one stretch that decodes to another text; an *escape* (tags, URL, HTML,
-string escapes) replaces characters in place, so that a text written half in escapes is read as one.
+Escapes, which stand for characters in place, are read by `supervisors.escapes`.
 
 The pre-checks work on one byte a character, in a handful of C calls: a plain text of 600 characters costs a few
 microseconds, and a text of a megabyte a few milliseconds.
@@ -10,24 +9,19 @@ microseconds, and a text of a megabyte a few milliseconds.
 from __future__ import annotations
 
 import binascii
-import html
 import re
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import compress, islice
+from itertools import compress
 from operator import itemgetter
-from urllib.parse import unquote_to_bytes
 
-from supervisors.offsets import Piece, Place
+from supervisors.offsets import Place
 
 MIN_RUN = 16
 """Characters a base64 or hex run has at least (guarding §2)."""
-
-MIN_ESCAPES = 3
-"""Escapes of one kind a text has at least before they are decoded; tag characters need no company."""
 
 _STRAY_CHARS = 24
 _SLICE = 65_536
@@ -52,12 +46,6 @@ _HEX_MORE = re.compile(_HEX_UNIT + rb"{1,4000}")
 _HEX_PREFIX = re.compile(rb"0x|\\x")
 _DIGITS = b"0123456789"
 
-_TAG_RUN = re.compile("[\U000e0020-\U000e007e]+")
-_URL_RUN = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
-_HTML_RUN = re.compile(r"(?:&(?:#[0-9]{1,7};?|#[xX][0-9A-Fa-f]{1,6};?|[A-Za-z][A-Za-z0-9]{1,31};))+")
-_STRING_RUN = re.compile(r"(?:\\u[0-9A-Fa-f]{4}|\\u\{[0-9A-Fa-f]{1,6}\}|\\x[0-9A-Fa-f]{2})+")
-_STRING_ESCAPE = re.compile(r"\\(?:u\{([0-9A-Fa-f]{1,6})\}|u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2}))")
-
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -77,25 +65,6 @@ def find_runs(kind: str, text: str) -> Iterator[Run]:
     """
     data = text.encode("ascii", "replace")  # one byte a character, so offsets stay
     return _hex_runs(data) if kind == "hex" else _base64_runs(data)
-
-
-def find_escapes(kind: str, text: str, limit: int) -> tuple[Piece, ...]:
-    """Decode the escapes of a text: one piece for each unbroken stretch of them; empty when there are too few.
-
-    Args:
-        kind: ``tags``, ``url``, ``html`` or ``escape``.
-        text: any text.
-        limit: pieces returned at most.
-    """
-    escape = _ESCAPES[kind]
-    if text.isascii() if escape.sign is None else escape.sign not in text:
-        return ()
-    matches = list(islice(escape.pattern.finditer(text), limit))
-    runs = [match.group() for match in matches]
-    if escape.sign is not None and len(runs) < MIN_ESCAPES and sum(map(escape.count, runs)) < MIN_ESCAPES:
-        return ()
-    decoded = {run: escape.decode(run) for run in set(runs)}
-    return tuple([Piece(*match.span(), decoded[match.group()]) for match in matches])
 
 
 def _base64_runs(data: bytes) -> Iterator[Run]:
@@ -265,39 +234,3 @@ def _read(data: bytes) -> str | None:
         return text
     printable = sum([char.isprintable() or char.isspace() for char in text])
     return text if printable >= _PRINTABLE * len(text) else None
-
-
-def _decode_tags(run: str) -> str:
-    return "".join([chr(ord(char) - 0xE0000) for char in run])
-
-
-def _decode_url(run: str) -> str:
-    data = unquote_to_bytes(run)
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data.decode("latin-1")
-
-
-def _decode_string(run: str) -> str:
-    units = [int(match.group(match.lastindex or 0), 16) for match in _STRING_ESCAPE.finditer(run)]
-    text = "".join([chr(unit) for unit in units if unit <= 0x10FFFF])
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # joins surrogate pairs
-
-
-@dataclass(frozen=True, slots=True)
-class _Escape:
-    """How one kind of escape is noticed, matched, counted and decoded."""
-
-    sign: str | None
-    pattern: re.Pattern[str]
-    count: Callable[[str], int]
-    decode: Callable[[str], str]
-
-
-_ESCAPES: Mapping[str, _Escape] = {
-    "tags": _Escape(None, _TAG_RUN, len, _decode_tags),
-    "url": _Escape("%", _URL_RUN, lambda run: run.count("%"), _decode_url),
-    "html": _Escape("&", _HTML_RUN, lambda run: run.count("&"), html.unescape),
-    "escape": _Escape("\\", _STRING_RUN, lambda run: run.count("\\"), _decode_string),
-}

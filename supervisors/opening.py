@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from supervisors.beginnings import compile_beginnings, find_beginning
 from supervisors.decoding import find_runs
 from supervisors.patterns import Pattern, Program
-from supervisors.variants import Layer
+from supervisors.variants import Layer, Variant, find_variants
 
 LONG_CHARS: Final = 512
 """Matches up to this length wait for their end wherever they may begin."""
@@ -30,6 +30,10 @@ _ESCAPE: Final = re.compile(
     r"|\\(?:u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{1,6}\}|x[0-9A-Fa-f]{2}|u?\{?[0-9A-Fa-f]{0,6}\Z|x[0-9A-Fa-f]?\Z)"
 )
 """One escape of a kind that is decoded, or the beginning of one at the very end of the text."""
+
+
+_PARSED: Final[tuple[Variant, ...]] = ("escape",)
+"""What is left to read where no escape hides a character: line breaks and quotes inside JSON, and JSON inside that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ class Openings:
         coded = _first_coded(text)
         plain = text[:coded]
         steady = plain[: _steady_end(plain)]
-        first, early = self._first_in(Layer(plain)), self._first_in(Layer(steady))
+        first, early = self._first_in(plain), self._first_in(steady)
         first = min(first, early) if early < len(steady) else first
         return first if coded == len(text) else max(first, self._bound(Layer(text)))
 
@@ -66,13 +70,18 @@ class Openings:
         start = layer.locate_cased(folded, folded + 1).start if folded > 0 else 0
         return min(start, max(0, len(layer.text) - self.max_chars))
 
-    def _first_in(self, layer: Layer) -> int:
-        first = self._search(layer.text)
+    def _first_in(self, text: str) -> int:
+        """Search a text without an escape that hides a character, and what it says to who parses it."""
+        return min([len(text), *[place for layer in find_variants(text, _PARSED).layers for place in self._in(layer)]])
+
+    def _in(self, layer: Layer) -> Iterator[int]:
+        place = self._search(layer.text)
+        if place < len(layer.text):
+            yield layer.locate("raw", place, place + 1).start
         if layer.cased != layer.text:
             place = self._search(layer.cased)
             if place < len(layer.cased):
-                first = min(first, layer.locate_cased(place, place + 1).start)
-        return first
+                yield layer.locate_cased(place, place + 1).start
 
     def _search(self, text: str) -> int:
         before = max(0, len(text) - self.max_chars - 1)  # with one character more, for what looks at word boundaries

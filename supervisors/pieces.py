@@ -121,7 +121,7 @@ def cut_pieces(exchange: Exchange, scopes: Sequence[Scope], narrowing: Narrowing
             if variants.over_limit:
                 gap = unknown(Cause.OVER_LIMIT, detail=",".join(variants.over_limit))
             found += [_piece(segment, place, segment.text) for place in cut(segment.text)]
-            for said in _find_hidden(segment, variants.layers):
+            for said in _find_hidden(segment, variants.shown):
                 found += [replace(said, text=said.text[start:end]) for start, end in cut(said.text)]
     return Pieces(tuple(found), gap)
 

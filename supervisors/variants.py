@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from supervisors.decoding import Run, find_escapes, find_runs
+from supervisors.decoding import Run, find_runs
+from supervisors.escapes import Escapes, find_escapes
 from supervisors.norm import find_alnum, map_norm, normalize, squash, unleet
 from supervisors.offsets import Offsets, Piece, Place, index_pieces, replace_pieces
 
@@ -83,16 +84,16 @@ class Layer:
         chain: decodings that led here, outermost first; empty for the raw text.
         origin: the layer it was decoded from, None for the raw text.
         run: where in `origin` the encoded run is, when the text is a run decoded on its own.
-        offsets: map to `origin`, when escapes were replaced in place.
-        pieces: those escapes.
+        escapes: what was replaced in place, when the text is that of `origin` with its escapes read.
+        shown: who reads the whole text should see it; false where only a search for words has to.
     """
 
     text: str
     chain: tuple[Variant, ...] = ()
     origin: Layer | None = None
     run: Place | None = None
-    offsets: Offsets = field(default_factory=Offsets)
-    pieces: tuple[Piece, ...] = ()
+    escapes: Escapes | None = None
+    shown: bool = True
 
     @cached_property
     def norm(self) -> str:
@@ -128,6 +129,16 @@ class Layer:
     def reverse(self) -> str:
         """Return `norm` from its end to its beginning."""
         return self.norm[::-1]
+
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """Return the escapes that were replaced; none when the text is a run or the raw text itself."""
+        return () if self.escapes is None else self.escapes.pieces
+
+    @cached_property
+    def offsets(self) -> Offsets:
+        """Return the map to `origin` that follows from the escapes."""
+        return index_pieces(self.pieces)
 
     @cached_property
     def _norm_offsets(self) -> Offsets:
@@ -180,7 +191,7 @@ class Layer:
 
     def is_touched_by(self, places: Iterable[Piece | Run]) -> bool:
         """Say whether some range of `text` holds anything that the layer it was decoded from does not show."""
-        if not self.pieces:
+        if self.escapes is None:
             return True
         outs, out_ends = self.offsets.outs, self.offsets.out_ends
         i = 0
@@ -200,7 +211,8 @@ class Layer:
         if self.run is not None:
             yield Decoded(*origin.locate("raw", *self.run), self.text, chain)
             return
-        for (start, end), group in _group(self.pieces, origin.text):
+        hiding = () if self.escapes is None else self.escapes.hiding
+        for (start, end), group in _group(hiding, origin.text):
             near = [Piece(piece.start - start, piece.end - start, piece.text) for piece in group]
             yield Decoded(*origin.locate("raw", start, end), replace_pieces(origin.text[start:end], near), chain)
 
@@ -223,6 +235,11 @@ class Variants:
     def raw(self) -> Layer:
         """Return the layer of the text as sent."""
         return self.layers[0]
+
+    @property
+    def shown(self) -> tuple[Layer, ...]:
+        """Return the layers for who reads whole texts."""
+        return tuple([layer for layer in self.layers if layer.shown])
 
 
 _NOTHING_USED = Usage()
@@ -248,9 +265,9 @@ def find_variants(text: str, which: Collection[Variant] = VARIANTS, usage: Usage
                 if found is None:
                     continue
                 below += found.layers
-                usage = found.usage
-                if found.usage.exhausted and kind not in over_limit:
+                if found.usage != usage and found.usage.exhausted and kind not in over_limit:
                     over_limit.append(kind)
+                usage = found.usage
         layers += below
         level = below
     return Variants(tuple(layers), tuple(over_limit), usage)
@@ -261,7 +278,7 @@ def decoded_spans(text: str) -> tuple[Decoded, ...]:
 
     Bounds are those of G-08; a caller that must know whether one was hit uses `find_variants` and its ``over_limit``.
     """
-    return tuple([decoded for layer in find_variants(text, DECODINGS).layers[1:] for decoded in layer.spans()])
+    return tuple([decoded for layer in find_variants(text, DECODINGS).shown for decoded in layer.spans()])
 
 
 class _Found(NamedTuple):
@@ -281,17 +298,18 @@ def _decode_runs(layer: Layer, kind: Variant, usage: Usage) -> _Found | None:
 
 
 def _decode_escapes(layer: Layer, kind: Variant, usage: Usage) -> _Found | None:
-    left = MAX_ESCAPES - usage.escapes
-    pieces = find_escapes(kind, layer.text, left + 1)
-    if not pieces or not layer.is_touched_by(pieces):
+    found = find_escapes(kind, layer.text, MAX_ESCAPES - usage.escapes + 1)
+    if found is None:
         return None
-    usage = Usage(
-        usage.spans + 1, usage.chars + sum([len(piece.text) for piece in pieces]), usage.escapes + len(pieces)
-    )
-    if usage.exhausted:
-        return _Found([], usage)
-    text = replace_pieces(layer.text, pieces)
-    return _Found([Layer(text, (*layer.chain, kind), layer, offsets=index_pieces(pieces), pieces=pieces)], usage)
+    # One of the same kind as those before is one that they spell, or it had been read with them.
+    anew = layer.escapes is None or layer.escapes.kind == kind or layer.is_touched_by(found.pieces)
+    if not anew:
+        return None
+    if found.count:
+        usage = Usage(usage.spans + 1, usage.chars + found.chars, usage.escapes + found.count)
+        if usage.exhausted:
+            return _Found([], usage)
+    return _Found([Layer(found.text, (*layer.chain, kind), layer, escapes=found, shown=found.telling)], usage)
 
 
 def _group(pieces: Sequence[Piece], text: str) -> Iterator[tuple[Place, Sequence[Piece]]]:

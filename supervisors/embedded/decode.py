@@ -45,7 +45,7 @@ def read_hidden(text: str, which: frozenset[VariantName], usage: Usage) -> Readi
     decodings: list[Variant] = [kind for kind in DECODINGS if kind in which]
     variants = find_variants(text, decodings, usage)
     found: list[Reading] = []
-    for layer in variants.layers:
+    for layer in variants.shown:
         if len(layer.text) < MIN_CHARS:
             continue
         if layer.chain:

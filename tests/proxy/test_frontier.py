@@ -73,6 +73,16 @@ DISGUISES = {
     "wide spaces": "violet" + " \t\n" * 30 + "umbrella",
     "base64": ENCODED,
     "hex": CANARY.encode().hex(),
+    "one escape": '{"a": "\\u0076iolet umbrella"}',
+    "escaped space": '{"violet\\u0020umbrella": 1}',
+    "escaped line break": '{"a": "violet\\numbrella"}',
+    "escaped slashes": '{"a": "' + "\\/".join(CANARY) + '"}',
+    "escapes": "".join([f"\\u{ord(char):04x}" for char in CANARY]),
+    "escapes inside json inside json": "".join([f"\\\\u{ord(char):04x}" for char in CANARY]),
+    "escaped zero width": "\\u200b\\u00ad".join(CANARY),
+    "url": "".join([f"%{ord(char):02x}" for char in CANARY]),
+    "html": "".join([f"&#{ord(char):07};" for char in CANARY]),
+    "escapes in url": "".join([f"%5cu{ord(char):04x}" for char in CANARY]),
 }
 
 
@@ -81,7 +91,35 @@ DISGUISES = {
 def test_no_part_of_a_disguised_canary_leaves(disguise: str, size: int) -> None:  # S-01, D-03
     text = f"All is well. {DISGUISES[disguise]} And on it goes for a while."
     left = released(RULES, [text[i : i + size] for i in range(0, len(text), size)])
-    assert "All is well. ".startswith(left)
+    assert "All is well. {".startswith(left.replace('{"', "{"))
+
+
+KEYWORD = Rules(keywords=("zwpq",), loose=True)
+"""Too short to be looked for in disguises, so that what is held back is as short."""
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    forms=st.lists(
+        st.sampled_from(["{}", "\\u{:04x}", "\\\\u{:04x}", "\\u{{{:x}}}", "\\u200b{}"]), min_size=4, max_size=4
+    ),
+    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=9),
+    lead=st.integers(0, 60),
+    window=st.integers(1, 40),
+)
+def test_no_part_of_a_short_word_in_escapes_leaves(
+    forms: list[str], sizes: list[int], lead: int, window: int
+) -> None:  # S-01, guarding §7
+    hidden = "".join(
+        [form.format(char if form.endswith("{}") else ord(char)) for form, char in zip(forms, "zwpq", strict=True)]
+    )
+    before = ("and so on " * 6)[:lead] + '"b": '
+    text, position, deltas = f"{before}{hidden}, and so it ends here", 0, list[str]()
+    while position < len(text):
+        size = sizes[len(deltas) % len(sizes)]
+        deltas.append(text[position : position + size])
+        position += size
+    assert before.startswith(released(KEYWORD, deltas, window))
 
 
 @pytest.mark.parametrize("lead", range(0, 48, 5))

@@ -317,11 +317,36 @@ def test_a_redacted_structured_reply_is_valid_json(adapter: Adapter, body: dict[
     assert orjson.loads(said(sent)) == {"a": 'my [REDACTED:rules] " is', "b": [1, "[REDACTED:rules]"], "c": 5}
 
 
+@pytest.mark.parametrize(("adapter", "body"), [*ASKED, (CHAT, {})])
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_a_structured_reply_with_escapes_is_redacted_as_its_reader_reads_it(
+    adapter: Adapter, body: dict[str, Any], size: int
+) -> None:  # G-37, S-01
+    text = '{"a": "my \\u0075mbrella\\tis", "b": ["x\\numb\\u0072ella", "{\\"c\\": \\"umbrell\\\\u0061\\"}"], "c": "é"}'
+    parts = [text[start : start + size] for start in range(0, len(text), size)]
+    sent = redacted(adapter, structured(adapter, parts), body)
+    masked = "[REDACTED:rules]"
+    assert orjson.loads(said(sent)) == {
+        "a": f"my {masked}\tis",
+        "b": [f"x\n{masked}", f'{{"c": "{masked}"}}'],
+        "c": "é",
+    }
+
+
 @pytest.mark.parametrize(("adapter", "body"), ASKED)
-@pytest.mark.parametrize("text", ['{"umbrella": 1, "b": "x"}', '{"a": [{"umbrella": "x"}]}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"umbrella": 1, "b": "x"}',
+        '{"a": [{"umbrella": "x"}]}',
+        '{"\\u0075mbrella": 1}',
+        '{"a": {"umb\\u0072ella": ""}}',
+    ],
+)
 def test_a_hit_in_a_key_of_a_structured_reply_blocks(adapter: Adapter, body: dict[str, Any], text: str) -> None:
     sent = redacted(adapter, structured(adapter, [text[:9], text[9:]]), body)
-    assert b"umbrella" not in sent
+    assert b"mbrella" not in sent
+    assert b"u0072" not in sent
     assert b"REDACTED" not in sent
 
 

@@ -1,0 +1,218 @@
+r"""Read characters that are written as escapes, in place: tag characters, URL, HTML and string escapes.
+
+String escapes are those of JSON, of JavaScript and of Python that are no octal numbers. Whoever parses a text reads
+each of them, so one is enough; URL and HTML escapes are read from three on, since a lone ``%20`` says little.
+
+The pre-checks are a handful of C calls, and the places of the escapes are looked up only when somebody asks for them:
+a document of a megabyte may hold a hundred thousand of ``\n``.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+from supervisors.offsets import Offsets, Piece, index_pieces, replace_pieces
+
+MIN_ESCAPES: Final = 3
+"""URL or HTML escapes a text has at least before they are decoded; those of the other kinds need no company."""
+
+LONGEST_ESCAPE: Final = 16
+"""Characters of one escape at most, ``\\\\u{00000a}`` inside JSON inside JSON too; named entities may be longer."""
+
+_MAX_DEPTH: Final = 2
+
+_TAG_RUN: Final = "[\U000e0020-\U000e007e]+"
+_URL_RUN: Final = r"(?:%[0-9A-Fa-f]{2})+"
+_HTML_RUN: Final = r"(?:&(?:#[0-9]{1,7};?|#[xX][0-9A-Fa-f]{1,6};?|[A-Za-z][A-Za-z0-9]{1,31};))+"
+_LONG: Final = re.compile(r"(?:\\u[0-9A-Fa-f]{4}|\\u\{[0-9A-Fa-f]{1,6}\}|\\x[0-9A-Fa-f]{2})+")
+_STRING_RUN: Final = _LONG.pattern + r"""|\\[\\/"'bfnrt]"""
+_SHORT: Final[Mapping[str, str]] = {
+    **{f"\\{char}": char for char in "\\/\"'"},
+    "\\b": "\b",
+    "\\f": "\f",
+    "\\n": "\n",
+    "\\r": "\r",
+    "\\t": "\t",
+}
+_SHORT_CHARS: Final = 2
+_STRING_ESCAPE: Final = re.compile(r"\\(?:u\{([0-9A-Fa-f]{1,6})\}|u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2}))")
+_TELLING: Final = re.compile(r"\\u(?:00|\{0*)(?:20|3[0-9]|[46][1-9A-Fa-f]|[57][0-9Aa])(?![0-9A-Fa-f])")
+"""A plain letter, digit or space that nobody has a reason to escape."""
+
+_MARKS: Final = [chr(code) for code in range(0xFDD0, 0xFDF0)] + [chr(code) for code in range(0xE000, 0xF8FF)]
+"""What stands for an escaped backslash while the others are read: a character that nobody writes."""
+_SIGNS: Final = ("\\", "%", "&")
+_OPEN_END: Final = re.compile(
+    r"\\(?:u[0-9A-Fa-f]{0,3}|u\{[0-9A-Fa-f]{0,6}|x[0-9A-Fa-f]?)?\Z"
+    r"|%[0-9A-Fa-f]?\Z|&(?:#[0-9]{0,7}|#[xX][0-9A-Fa-f]{0,6}|[A-Za-z][A-Za-z0-9]{0,31})?\Z"
+)
+
+
+@dataclass(frozen=True)
+class Escapes:
+    """The escapes of one kind in a text, each unbroken stretch of them one piece.
+
+    Args:
+        kind: ``tags``, ``url``, ``html`` or ``escape``.
+        raw: the text.
+        text: what it says once they are replaced.
+        count: pieces that count against the bounds of a request; a line break in a JSON text does not.
+        chars: characters of those.
+        telling: whoever reads the whole text should be shown what it says; false where any reader sees it anyway.
+    """
+
+    kind: str
+    raw: str
+    text: str
+    count: int
+    chars: int
+    telling: bool
+
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """Return them in order."""
+        escape = _ESCAPES[self.kind]
+        said: dict[str, str] = {}
+        return tuple(
+            [
+                Piece(*match.span(), said.get(match[0]) or said.setdefault(match[0], escape.decode(match[0])))
+                for match in escape.pattern.finditer(self.raw)
+            ]
+        )
+
+    @property
+    def hiding(self) -> tuple[Piece, ...]:
+        """Return those that hide a character, and not those that JSON needs for a line break or a quote."""
+        if self.kind != "escape":
+            return self.pieces
+        return tuple([piece for piece in self.pieces if piece.end - piece.start > _SHORT_CHARS])
+
+
+def find_escapes(kind: str, text: str, limit: int) -> Escapes | None:
+    """Decode the escapes of a text; None when there are too few.
+
+    Args:
+        kind: ``tags``, ``url``, ``html`` or ``escape``.
+        text: any text.
+        limit: pieces that count at most; beyond, the text is not decoded.
+    """
+    escape = _ESCAPES[kind]
+    if text.isascii() if escape.sign is None else escape.sign not in text:
+        return None
+    if kind == "escape":
+        return _read_strings(text)
+    runs = [match[0] for match in islice(escape.pattern.finditer(text), limit)]
+    if not runs or (escape.sign is not None and sum([run.count(escape.sign) for run in runs]) < MIN_ESCAPES):
+        return None
+    said = {run: escape.decode(run) for run in set(runs)}
+    decoded = escape.pattern.sub(lambda match: said[match[0]], text) if len(runs) < limit else ""
+    return Escapes(kind, text, decoded, len(runs), sum([len(said[run]) for run in runs]), telling=True)
+
+
+def _read_strings(text: str) -> Escapes | None:
+    """Read the string escapes; the short ones in C, since they are many and each says one known character."""
+    decoded = text
+    mark = next((mark for mark in _MARKS if mark not in text), _MARKS[0])
+    if "\\\\" in text:
+        decoded = decoded.replace("\\\\", mark)
+    for short, said in _SHORT.items():
+        if short in decoded:
+            decoded = decoded.replace(short, said)
+    written: list[str] = []
+    heard: dict[str, str] = {}
+    if _may_hold_long(decoded):
+        written = _LONG.findall(decoded)
+        heard = {run: _decode_string(run).replace(mark, "\ufffd") for run in set(written)}
+        decoded = _LONG.sub(lambda match: heard[match[0]], decoded)
+    if decoded == text:
+        return None
+    telling = sum([run.count("\\") for run in written]) >= MIN_ESCAPES or any(map(_TELLING.search, heard))
+    count, chars = (len(written), sum([len(heard[run]) for run in written])) if telling else (0, 0)
+    return Escapes("escape", text, decoded.replace(mark, "\\"), count, chars, telling)
+
+
+def _may_hold_long(text: str) -> bool:
+    return "\\u" in text or "\\x" in text
+
+
+def find_unit(text: str, count: Callable[[str], int]) -> int:
+    """Return a place that somebody finds in what a text says, in the text itself.
+
+    All kinds of escapes are read, however few there are, and those inside them; one that is cut off at the end of the
+    text is left out.
+
+    Args:
+        text: any text.
+        count: returns an offset in what the text says, its length at most.
+    """
+    said = text[: _end_of_whole(text)]
+    offsets: list[Offsets] = []
+    for _ in range(_MAX_DEPTH):
+        pieces = [
+            Piece(*match.span(), _ESCAPES[str(match.lastgroup)].decode(match[0])) for match in _ANY.finditer(said)
+        ]
+        if not pieces:
+            break
+        offsets.append(index_pieces(pieces))
+        said = replace_pieces(said, pieces)
+        said = said[: _end_of_whole(said)]
+    place = count(said)
+    for made in reversed(offsets):
+        place = made.locate(place, place + 1).start
+    return place
+
+
+def holds_signs(text: str) -> bool:
+    """Say whether there may be an escape in a text."""
+    return any(sign in text for sign in _SIGNS) or (not text.isascii() and _TAGS.search(text) is not None)
+
+
+def _end_of_whole(text: str) -> int:
+    match = _OPEN_END.search(text, max(0, len(text) - 2 * LONGEST_ESCAPE))
+    return len(text) if match is None else match.start()
+
+
+def _decode_tags(run: str) -> str:
+    return "".join([chr(ord(char) - 0xE0000) for char in run])
+
+
+def _decode_url(run: str) -> str:
+    data = unquote_to_bytes(run)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+def _decode_string(run: str) -> str:
+    if run in _SHORT:
+        return _SHORT[run]
+    units = [int(match.group(match.lastindex or 0), 16) for match in _STRING_ESCAPE.finditer(run)]
+    text = "".join([chr(unit) for unit in units if unit <= 0x10FFFF])
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # joins surrogate pairs
+
+
+@dataclass(frozen=True, slots=True)
+class _Escape:
+    """How one kind of escape is noticed, matched and decoded."""
+
+    sign: str | None
+    pattern: re.Pattern[str]
+    decode: Callable[[str], str]
+
+
+_TAGS: Final = re.compile(_TAG_RUN)
+_ESCAPES: Final[Mapping[str, _Escape]] = {
+    "tags": _Escape(None, _TAGS, _decode_tags),
+    "url": _Escape("%", re.compile(_URL_RUN), _decode_url),
+    "html": _Escape("&", re.compile(_HTML_RUN), html.unescape),
+    "escape": _Escape("\\", re.compile(_STRING_RUN), _decode_string),
+}
+_ANY: Final = re.compile("|".join([f"(?P<{kind}>{escape.pattern.pattern})" for kind, escape in _ESCAPES.items()]))
