@@ -261,10 +261,15 @@ def _model(name: str, upstream: str) -> dict[str, Any]:
 
 def _add_guardrails(app: FastAPI, gateway: Gateway) -> None:
     @app.get("/v1/guardrails")
-    async def list_guardrails(request: Request) -> Response:
-        """List the supervisors of the policies that match this key; `optional` ones may be added per request."""
+    async def list_guardrails(request: Request, model: Annotated[str, Query(max_length=256)] = "*") -> Response:
+        """List the supervisors of the policies that match this key, and the model if one is named, on the chat route.
+
+        `optional` ones may be added per request.
+        """
         caller = _caller(gateway, request)
-        asked = PlanRequest("*", caller.name, CHAT.route, caller.tags)
+        if model != "*":
+            caller.allow_model(model)
+        asked = PlanRequest(model, caller.name, CHAT.route, caller.tags)
         rows = gateway.runtime.catalogue.planner.addable(asked)
         data = [{"name": name, "stages": list(stages), "optional": optional} for name, stages, optional in rows]
         return _json({"object": "list", "data": data})

@@ -18,7 +18,7 @@ from proxy.wire.chat import CHAT
 from proxy.wire.errors import RequestError, invalid
 from proxy.wire.segments import as_list, as_object, next_turn
 from supervisors.errors import StoreError
-from supervisors.types import Exchange
+from supervisors.types import Cause, Exchange
 
 _FIELDS = frozenset({"stage", "model", "messages", "reply", "input", "tools", "policy", "dry_run", "guardrails"})
 
@@ -213,16 +213,20 @@ def _reply(
     admin: bool,
 ) -> dict[str, Any]:
     actions = {result.action for result in results}
-    status = "blocked" if "block" in actions else "modified" if "redact" in actions else "passed"
+    unjudged = _find_unjudged(call, results)
+    passed = "not_judged" if unjudged else "passed"
+    status = "blocked" if "block" in actions else "modified" if "redact" in actions else passed
     reasons = [result.reason for result in results if result.blocked]
     shown: dict[str, Any] = {
         "id": call.id,
         "object": "guardrail.check",
         "status": status,
         "reason": ("unsafe" if "unsafe" in reasons else "unknown") if reasons else None,
+        "not_judged": unjudged,
         "policy": _shown_policies(call, admin=admin),
         "decisions": [
             {
+                "policy": made.policy,
                 "stage": made.stage,
                 "choice": made.choice,
                 "flagged": made.flagged,
@@ -240,6 +244,21 @@ def _reply(
         if wanted.replies:
             shown["reply"] = [choice["message"] for choice in cast("list[dict[str, Any]]", reply["choices"])]
     return shown
+
+
+def _find_unjudged(call: Call, results: Sequence[StageResult]) -> list[str]:
+    """Return the stages in whose name nobody said anything: `unknown/skipped`, which is never safe (G-18).
+
+    Who judges in the shadow does not count: nothing is decided by it, and callers do not learn of it.
+    """
+    found: list[str] = []
+    for result in results:
+        plan = call.plan.input if result.choice is None else call.plan.output
+        shadows = {name for name, _ in plan.shadow}
+        heard = [one for one in result.assessments if one.supervisor not in shadows]
+        if all(one.verdict.cause is Cause.SKIPPED for one in heard) and plan.stage not in found:
+            found.append(plan.stage)
+    return found
 
 
 def _verdicts(call: Call, result: StageResult, *, admin: bool) -> list[dict[str, Any]]:
@@ -275,8 +294,9 @@ def _dry_run(call: Call, *, admin: bool) -> dict[str, Any]:
     return {
         "id": call.id,
         "object": "guardrail.check",
-        "status": "passed",
+        "status": "not_judged",
         "reason": None,
+        "not_judged": [plan.stage for plan in (call.plan.input, call.plan.output) if plan.stage in call.stages],
         "policy": _shown_policies(call, admin=admin),
         "would_run": [row for row in explain_plan(call) if admin or row["mode"] != "shadow"],
         "decisions": [],

@@ -35,7 +35,6 @@ EXIT_DIFFERENT = 1
 EXIT_OFFLINE = 3
 
 EMBEDDED: Final = "embedded"
-_TRIED: Final = "tried"
 _OFFLINE: Final = ("GUARDRAIL_OFFLINE", "HF_HUB_OFFLINE")
 _LOCK: Final = Path("guards.lock")
 
@@ -212,11 +211,11 @@ def _find_supervisor(args: argparse.Namespace) -> tuple[Config, str]:
             msg = "--name is a supervisor of a config: give --config FILE too, or --card NAME instead"
             raise ConfigError(msg)
         config = _config_of(args.card, args.set)
-        endpoint: object = getattr(config.supervisors[_TRIED], "endpoint", None)
+        endpoint: object = getattr(config.supervisors[args.card], "endpoint", None)
         if isinstance(endpoint, Endpoint) and endpoint.url is None:
             msg = f"the card {args.card} is asked at a server: give its address, --set url=http://127.0.0.1:8001/v1"
             raise ConfigError(msg)
-        return config, _TRIED
+        return config, args.card
     if args.set or args.card != EMBEDDED:
         msg = "--card and --set describe a guard of their own: leave them out with --config"
         raise ConfigError(msg)
@@ -242,7 +241,10 @@ def _config_of(card: str, options: Sequence[str]) -> Config:
             msg = f"--set {option}: the value is no YAML: {reason}"
             raise ConfigError(msg) from error
     nowhere = {"main": {"base_url": "http://127.0.0.1:9/v1"}}
-    return parse_config(json.dumps({"upstreams": nowhere, "supervisors": {_TRIED: entry}}))
+    try:
+        return parse_config(json.dumps({"upstreams": nowhere, "supervisors": {card: entry}}))
+    except ConfigError as error:  # the options are those of --card and --set: there is no file with a path in it
+        raise ConfigError(str(error).replace(f"supervisors.{card}.", "")) from error
 
 
 def run_pull(args: argparse.Namespace) -> int:
@@ -292,7 +294,8 @@ def run_verify(args: argparse.Namespace) -> int:
     for sentence in wrong:
         _complain(sentence)
     if not wrong:
-        _say("all files are as locked")
+        held = args.names or read_lock(args.lock).guards
+        _say("all files are as locked" if held else f"{args.lock} locks no guard: there is nothing to compare")
     return EXIT_DIFFERENT if wrong else EXIT_OK
 
 

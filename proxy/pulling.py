@@ -257,8 +257,11 @@ def verify(lock: Path, names: Sequence[str]) -> Iterator[str]:
     """Yield one sentence a file that is not what was locked; without names, of every guard.
 
     Raises:
-        ConfigError: a name that is not locked.
+        ConfigError: there is no lock, or a name that is not locked.
     """
+    if not lock.exists():
+        msg = f"there is no {lock} here: --lock FILE names another, `guardrail-proxy guard pull NAME` makes one"
+        raise ConfigError(msg)
     guards = read_lock(lock).guards
     for name in names or sorted(guards):
         if name not in guards:

@@ -123,8 +123,9 @@ async def try_supervisor(
         raise ConfigError(msg)
     for question in questions:
         if question.stage not in judged_stages(supervisor):
-            served = " and ".join(sorted(judged_stages(supervisor)))
-            msg = f"{name} judges {served} only, not {question.stage}; give --stage"
+            served = "".join(judged_stages(supervisor)) or "nothing"
+            right = "leave out --stage output" if served == "input" else "give --stage output"
+            msg = f"{name} judges {served} only, not {question.stage}; {right}"
             raise ConfigError(msg)
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(HttpClient())

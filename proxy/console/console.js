@@ -29,7 +29,8 @@ async function fetchText(path) {
   const reply = await fetch(path, { headers });
   if (reply.status === 401 || reply.status === 403) {
     $("#key-form").hidden = false;
-    throw new Error("an admin key is needed");
+    if (!key) throw new Error("an admin key is needed");
+    throw new Error(reply.status === 401 ? "this key is unknown here" : "this key is known, but no admin key (admin: true)");
   }
   if (!reply.ok) throw new Error(`${path} answered ${reply.status}`);
   return reply.text();
@@ -102,7 +103,7 @@ function showSupervisors(rows) {
     const mean = count ? (1000 * sum(rows, "guardrail_supervisor_seconds_sum", test)) / count : 0;
     const answered = group.safe + group.unsafe;
     return make("tr", {}, make("td", {}, supervisor), make("td", {}, stage), make("td", {}, mode),
-      make("td", { class: "n" }, answered + group.unknown), make("td", { class: "n" }, group.unsafe),
+      make("td", { class: "n" }, answered), make("td", { class: "n" }, group.unsafe),
       make("td", {}, bar(group.unsafe, answered)), make("td", { class: "n" }, group.unknown),
       make("td", { class: "n" }, mean.toFixed(mean < 10 ? 2 : 0)));
   });

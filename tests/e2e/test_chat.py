@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,37 @@ async def test_a_reply_alone_is_judged_on_output(tmp_path: Path, messages: dict[
     assert [verdict["stage"] for verdict in record["verdicts"]] == ["output"]
     assert record["view"]["segments"] == 1
     assert needs.status_code == 400
+
+
+async def test_a_check_that_nobody_judged_does_not_say_passed(tmp_path: Path) -> None:  # W-35, G-18
+    one_model = {"one": {"attach": {"models": ["gpt"]}, "input": {"forced": ["words"]}}}
+    both = {"stage": "both", "input": "hello", "reply": {"role": "assistant", "content": "hi"}}
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, policies=one_model)) as proxy:
+
+        async def check(**fields: Any) -> tuple[str, list[str]]:
+            found = (await proxy.client.post("/v1/guardrails/check", json={**both, **fields})).json()
+            return found["status"], found["not_judged"]
+
+        assert await check() == ("not_judged", ["input", "output"])
+        assert await check(model="gpt") == ("not_judged", ["output"])
+        assert await check(model="gpt", input=CANARY) == ("blocked", ["output"])
+        assert await check(model="gpt", dry_run=True) == ("not_judged", ["input", "output"])
+        only_input = {"stage": "input", "model": "gpt", "input": "hello"}
+        found = (await proxy.client.post("/v1/guardrails/check", json=only_input)).json()
+    assert (found["status"], found["not_judged"], found["decisions"][0]["policy"]) == ("passed", [], "one")
+
+
+async def test_the_guardrails_of_a_model_are_listed_when_it_is_named(tmp_path: Path) -> None:  # W-36
+    one_model = {"one": {"attach": {"models": ["gpt"]}, "input": {"forced": ["words"]}}}
+    key = {"app": {"sha256": sha256(b"k" * 40).hexdigest(), "models": ["gpt"]}}
+    headers = {"authorization": f"Bearer {'k' * 40}"}
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, policies=one_model, keys=key)) as proxy:
+        every = await proxy.client.get("/v1/guardrails", headers=headers)
+        named = await proxy.client.get("/v1/guardrails?model=gpt", headers=headers)
+        other = await proxy.client.get("/v1/guardrails?model=other", headers=headers)
+    assert every.json()["data"] == []
+    assert named.json()["data"] == [{"name": "words", "stages": ["input"], "optional": False}]
+    assert other.status_code == 403
 
 
 async def test_the_journal_holds_after_mixed_traffic(tmp_path: Path) -> None:  # L-01, §4.3

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 from urllib.parse import urljoin
 
 import pytest
 
+from proxy.console import read_file
 from tests.e2e.serving import serving, tree
+from tests.timing import HANGS_S
 
 
 @pytest.mark.parametrize("name", ["index.html", "console.js", "console.css"])
@@ -26,6 +30,44 @@ async def test_it_has_no_other_files_and_a_door(tmp_path: Path) -> None:
         assert (await proxy.client.get("/console/..%2fapp.py")).status_code == 404
         door = await proxy.client.get("/console")
         assert (door.status_code, door.headers["location"]) == (307, "console/index.html")
+
+
+_BROWSER = """
+const node = new Proxy(function () {}, {
+  get: (_, name) => (name === Symbol.toPrimitive ? () => "" : node),
+  set: (_, name, value) => { if (name === "textContent") console.log(value); return true; },
+  apply: () => node,
+});
+globalThis.document = node;
+globalThis.sessionStorage = { getItem: () => KEY };
+globalThis.FormData = class { *[Symbol.iterator]() {} };
+globalThis.setInterval = () => {};
+globalThis.fetch = async () => ({ status: STATUS, ok: false });
+"""
+"""As much of a browser as an answer without data needs."""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs a runtime for its script")
+@pytest.mark.parametrize(
+    ("key", "status", "said"),
+    [
+        ("", 401, "an admin key is needed"),
+        ("k", 401, "this key is unknown here"),
+        ("k", 403, "this key is known, but no admin key (admin: true)"),
+    ],
+)
+def test_it_says_what_is_wrong_with_a_key(key: str, status: int, said: str) -> None:
+    script = (
+        _BROWSER.replace("KEY", repr(key)).replace("STATUS", str(status)) + (read_file("console.js") or b"").decode()
+    )
+    ran = subprocess.run(
+        ["node", "-e", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=HANGS_S,
+    )
+    assert ran.stdout.splitlines() == [said]
 
 
 @pytest.mark.parametrize("door", ["/console", "/console/"])

@@ -114,6 +114,8 @@ def test_try_says_unknown_with_its_cause_and_exits_with_1(capsys: pytest.Capture
     ("words", "message"),
     [
         (("--set", "url"), "--set takes OPTION=VALUE"),
+        (("--stage", "output"), "embedded judges input only, not output; leave out --stage output"),
+        (("--card", "llama-gard-3-8b"), "guard: card: unknown card 'llama-gard-3-8b'; did you mean"),
         (("--name", "a"), "give --config FILE too"),
         (("--prompt", "p"), "judge one with --stage output"),
         (("--config", "x.yaml", "--card", CARD), "leave them out with --config"),
@@ -186,6 +188,16 @@ def test_hosts_of_bodies_are_added_to_those_known() -> None:
     named = parser.parse_args([*words, "--content-host", "cdn.example", "--content-host", "other.example"])
     assert named.content_host == [*CONTENT_HOSTS, "cdn.example", "other.example"]
     assert parser.parse_args(words).content_host == list(CONTENT_HOSTS)
+
+
+def test_verify_says_that_there_is_no_lock_and_that_a_lock_has_no_guard(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:  # PL-04
+    assert run("verify") == 2
+    assert "there is no guards.lock here: --lock FILE names another" in capsys.readouterr().err
+    (folder / "guards.lock").write_text('{"version": 1, "guards": {}}')
+    assert run("verify") == 0
+    assert capsys.readouterr().out == "guards.lock locks no guard: there is nothing to compare\n"
 
 
 def test_pull_verify_list_and_remove(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
