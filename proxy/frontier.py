@@ -19,7 +19,8 @@ from supervisors.types import Kind
 _RUN: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-"
 _SHORTEST_RUN: Final = 16
 _RUN_CHARS: Final = 4096
-_WORD_CHARS: Final = 256
+WORD_CHARS: Final = 256
+"""Longest word that is not cut."""
 _MARKS: Final = frozenset({"Cf", "Cc", "Mn", "Mc", "Me"})
 _JOINING: Final = re.compile("[\u1160-\u11ff\u314f-\u3163\ud7b0-\ud7ff\uff9e\uff9f\uffc2-\uffdc]")
 """Hangul vowels and finals and half-width voiced marks: normalisation joins them to the letter before them."""
@@ -28,6 +29,8 @@ _TAIL_CHARS: Final = 16
 _JOINERS: Final = frozenset("\u200d\ufe0e\ufe0f")
 _SENTENCE: Final = re.compile(r"[.!?](?=\s)|[。！？]|\n")
 SENTENCE_ENDS: Final = frozenset(".!?。！？\n")
+_APART: Final = frozenset({"tool_args", "tool_result"})
+"""Kinds whose texts are read together, and still no text of theirs waits for the next one."""
 
 
 @dataclass(slots=True)
@@ -49,6 +52,8 @@ class Field:
         part: what of the reply has to go as a whole if this text cannot stay, because a signature covers it.
         cuts: offsets where one text ends and the next begins, for who does not join them.
         counted: characters given to the window group, the hold-back there, and where that begins.
+        before: the field of this kind that came to an end where this one begins, None for none.
+        after: the one that begins where this one ends.
     """
 
     kind: Kind
@@ -65,6 +70,8 @@ class Field:
     part: str = ""
     cuts: list[int] = field(default_factory=list[int])
     counted: tuple[int, int, int] = (-1, 0, 0)
+    before: Field | None = field(default=None, repr=False, compare=False)
+    after: Field | None = field(default=None, repr=False, compare=False)
 
     @property
     def text(self) -> str:
@@ -78,6 +85,9 @@ class Field:
         self.parts.append(text)
         self.length += len(text)
         self.ended = self.settled = False  # a thought may go on although it seemed to have ended
+        if self.after is not None:  # what comes in turns is not read as one text after the other
+            self.after.before = None
+            self.after = None
 
     def cut(self) -> None:
         """Note that a reader may take what follows for a text of its own."""
@@ -96,11 +106,32 @@ class Field:
     def covered(self, holdback: int) -> int:
         """Return how far no match of a window supervisor can still be open."""
         if self.settled:
-            return self.length
+            return self.length if self.after is None or self.kind in _APART else self._covered_before(holdback)
         if self.counted[:2] != (self.windowed, holdback):
             self.counted = (self.windowed, holdback, holdback_start(self.text, self.windowed, holdback))
         position = self.counted[2]
         return clear_of_cuts(self.text, position if self.open is None else min(position, self.open))
+
+    def _covered_before(self, holdback: int) -> int:
+        """Return how far no match can still be open that goes on in what comes after."""
+        found: list[str] = []
+        wanted = _TAIL_CHARS * holdback + _RUN_CHARS
+        last = self
+        while last.after is not None and wanted > 0 and last.windowed == last.length:
+            last = last.after
+            found.append(last.text[: min(last.windowed, wanted)])
+            wanted -= len(found[-1])
+        if wanted > 0 and last.settled:
+            return self.length
+        joined = self.text + "".join(found)
+        position = holdback_start(joined, len(joined), holdback)
+        position = position if self.open is None else min(position, self.open)
+        return min(self.length, clear_of_cuts(joined, position))
+
+    @property
+    def over(self) -> bool:
+        """Say whether nothing more is to come, as the upstream says or as it looks: another of its kind has begun."""
+        return self.ended or self.after is not None
 
     @property
     def open_chars(self) -> int:
@@ -171,7 +202,7 @@ def end_of_words(text: str, start: int) -> int:
         text: the text so far.
         start: where the part not yet judged begins; without white space after it the whole text is taken.
     """
-    tail = text[max(start, len(text) - _WORD_CHARS) :]
+    tail = text[max(start, len(text) - WORD_CHARS) :]
     if tail[-1:].isspace():
         return len(text) - 1
     words = tail.rsplit(None, 1)

@@ -41,22 +41,6 @@ def mask_held(grown: Field | None, name: str, found: Mapping[str, Sequence[Mark]
     return None
 
 
-def find_open(grown: Field, start: int, named: Sequence[tuple[str, Supervisor]]) -> int | None:
-    """Return where a match longer than the hold-back may have begun that is not complete, None where none can.
-
-    Args:
-        grown: the field, up to what has been given to the window group.
-        start: first character of what was given this time.
-        named: the window group.
-    """
-    begins = {
-        start,
-        *[begin for begin, _ in grown.stretches(start, grown.windowed)[-1:]],
-    }  # joined, and as it begins anew
-    found = min([begin + first_open(named, grown.text[begin : grown.windowed]) for begin in begins])
-    return found if found < grown.windowed else None
-
-
 def credit_of(grown: Field, named: Sequence[tuple[str, Supervisor]]) -> int:
     """Return how far a look at the whole growing text covers it: all of it, but for what rules in a panel still need.
 
@@ -101,7 +85,7 @@ class Readings:
         made = self.add_joined(path, grown, start, end)
         if grown.kind == "media":
             return
-        if grown.ended and end == grown.length:
+        if grown.over and end == grown.length:
             self._ended.update([one.path for one in made])  # strings inside arguments have ended with them
         seen: set[str] = set()
         for begin, stop in grown.stretches(start, end):
@@ -110,7 +94,7 @@ class Readings:
                 seen.add(text)
                 alias = f"{path}~{begin}"
                 made = self._add_text(alias, (path, begin), grown, text)
-                if stop in grown.cuts or grown.ended:
+                if stop in grown.cuts or grown.over:
                     self._ended.update([one.path for one in made])
 
     def add_joined(self, path: str, grown: Field, start: int, end: int) -> Sequence[Segment]:

@@ -11,15 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from proxy.frontier import SENTENCE_ENDS, Field, clear_of_cuts, end_of_words, has_sentence, mask_piece
+from proxy.frontier import SENTENCE_ENDS, Field, clear_of_cuts, has_sentence, mask_piece
 from proxy.passes import Group, Pass, group_supervisors, holdback_of, join_passes, shift_spans
 from proxy.plan import StagePlan
 from proxy.policy import Reason, judge_verdict
-from proxy.readings import Readings, credit_of, find_open, mask_held
+from proxy.readings import Readings, credit_of, mask_held
 from proxy.redact import Mark, RedactionImpossible, marks_at, merge_spans
+from proxy.windows import Reach, add_field, cut_windows, judged_fields
 from proxy.wire.adapter import Chunk, Frames, Piece
 from supervisors.light import light_dataclass
-from supervisors.types import Assessment, Cause, Label, Segment, Span, Supervisor, Verdict, unknown
+from supervisors.types import Assessment, Cause, Kind, Label, Segment, Span, Supervisor, Verdict, unknown
 
 _SENTENCE_CHARS: Final = 1000
 _OVERLAP_CHARS: Final = 256
@@ -72,6 +73,7 @@ class Gate:
         self._turn = turn
         self._mode = plan.stream.mode
         self._fields: dict[str, Field] = {}
+        self._last: dict[Kind, Field] = {}
         self._held: deque[_Held] = deque()
         self._held_bytes = 0
         self._running = {name: _Running(supervisor) for name, supervisor in plan.blocking}
@@ -79,7 +81,8 @@ class Gate:
         self._next_growth = plan.stream.window_chars
         self._holdback = max([holdback_of(supervisor) for _, supervisor in self._groups["window"]], default=0)
         asked = plan.stream.overlap_chars
-        self._overlap = max(_OVERLAP_CHARS, self._holdback) if asked is None else asked
+        overlap = max(_OVERLAP_CHARS, self._holdback) if asked is None else asked
+        self._reach = Reach(overlap, self._holdback, self._groups["window"])
         # A window shorter than its overlap would judge every character several times (S-02).
         self._window = max(plan.stream.window_chars, self._holdback)
         self._total = 0
@@ -130,7 +133,9 @@ class Gate:
 
     def _take(self, piece: Piece, part: str) -> int:
         """Add a piece to its field and return where it ends there."""
-        grown = self._field(piece, part)
+        grown = self._fields.get(piece.field)
+        if grown is None:
+            grown = add_field(self._fields, self._last, piece, part, redacts=self._plan.redacts)
         if piece.alone:
             grown.cut()
         if not piece.repeats:
@@ -162,14 +167,6 @@ class Gate:
         if grown is not None:
             grown.ended = True
             self._unsettled = True
-
-    def _field(self, piece: Piece, part: str) -> Field:
-        grown = self._fields.get(piece.field)
-        if grown is None:
-            whole = piece.kind in ("tool_args", "media", "name") or "_call" in piece.field
-            whole = whole or (piece.signed and self._plan.redacts)
-            grown = self._fields[piece.field] = Field(piece.kind, whole, part=part if piece.signed else "")
-        return grown
 
     def _overflow(self) -> None:
         """Judge in windows from here on, after the policy has said what an over-long hold means."""
@@ -234,39 +231,21 @@ class Gate:
         read = self._readings()
         self._new = 0
         self._sentence = self._unsettled = self._settle = False
-        judged = self._judged_fields(complete=complete)
-        last = {grown.kind: name for name, grown in judged if grown.ended}  # the next one may continue it (G-03)
-        for name, grown in judged:
-            if grown.settled and last[grown.kind] != name:
-                continue
-            start = max(0, min(grown.windowed - self._overlap, grown.covered(self._holdback)))
-            whole = complete or grown.ended or grown.cuts[-1:] == [grown.length]
-            end = grown.length if whole else end_of_words(grown.text, grown.windowed)
+        for name, grown, start, end in cut_windows(self._fields, self._reach, complete=complete):
             self._new += grown.length - end
-            grown.windowed = max(end, grown.windowed)
-            grown.open = None if whole else find_open(grown, start, self._groups["window"])
-            grown.settled = grown.ended
             if end > start or grown.kind == "media":
                 read.add(self._path(name), grown, start, end)
         return read.ask("window", self._groups["window"], complete=complete)
 
     def _growth_pass(self, group: Group, *, complete: bool) -> Pass:
         read = self._readings()
-        for name, grown in self._judged_fields(complete=complete):
+        for name, grown in judged_fields(self._fields, complete=complete):
             read.add(self._path(name), grown, 0, grown.length)
             grown.credit = grown.length if complete or grown.ended else credit_of(grown, self._groups[group])
         return read.ask(group, self._groups[group], complete=complete)
 
     def _readings(self) -> Readings:
         return Readings(self._turn, self._choice, every=self._plan.redacts)
-
-    def _judged_fields(self, *, complete: bool) -> list[tuple[str, Field]]:
-        spoken = any(grown.kind == "transcript" for grown in self._fields.values())
-        return [
-            (name, grown)
-            for name, grown in self._fields.items()
-            if (complete or grown.ended or not grown.whole) and not (grown.kind == "media" and spoken)
-        ]
 
     def _path(self, name: str) -> str:
         return self._frames.path(self._choice, name)
@@ -395,6 +374,6 @@ class Gate:
     def received(self) -> tuple[Segment, ...]:
         """Return everything received so far, as the whole reply would have been seen."""
         read = self._readings()
-        for name, grown in self._judged_fields(complete=True):
+        for name, grown in judged_fields(self._fields, complete=True):
             read.add_joined(self._path(name), grown, 0, grown.length)
         return read.ask("final", (), complete=True).segments

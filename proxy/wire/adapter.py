@@ -33,6 +33,7 @@ class Piece:
         signed: a signature covers the text, so that it can be left out but not changed (W-32).
         alone: no delta by any document: a reader may join it to what came before, or take it for a text of its own.
         repeats: the whole text of the field once more: nothing new to judge, but a redaction must reach it.
+        place: field of the part that it stands in, where parts have numbers and `field` is all of them as they come.
     """
 
     field: str
@@ -42,6 +43,7 @@ class Piece:
     repeats: bool = False
     signed: bool = False
     alone: bool = False
+    place: str = ""
 
 
 @light_dataclass(frozen=True, slots=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from proxy.wire.nested import kind_in
 from proxy.wire.segments import DATA, SegmentList, as_list, as_object, is_recording, is_word
 
 _AUDIO_FORMATS: Final = frozenset({"wav", "mp3", "flac", "opus", "pcm16", "aac"})
 _MESSAGE_STRUCTURE: Final = frozenset({"role", "tool_call_id", "id", "type", "index", "object"})
 _NULLS: Final = frozenset({"content", "refusal", "tool_calls", "function_call", "audio", "annotations", "name"})
-_REASONING: Final = frozenset({"reasoning_content", "reasoning", "thinking"})
+_REASONING: Final = frozenset({"reasoning_content", "reasoning", "thinking", "reasoning_details"})
 _CALL_STRUCTURE: Final = frozenset({"id", "type", "index"})
 
 
@@ -52,14 +53,13 @@ def _add_part(segments: SegmentList, part: Mapping[str, Any], path: str) -> None
     for key, value in part.items():
         if key == "type" and is_word(value, _PART_TYPES):
             continue
-        if key == "text":
-            segments.add(f"{path}/text", "tool_result" if is_result else "text", value)
-            continue
-        add = _PART_FIELDS.get(key)
+        add, kind = _PART_FIELDS.get(key), kind_in(key, "text")
         if add is not None:
             add(segments, value, f"{path}/{key}")
+        elif kind == "text" and is_result:
+            segments.add(f"{path}/{key}", "tool_result", value)
         else:
-            segments.add_member(path, key, "other", value)
+            segments.add_member(path, key, kind or "other", value)
 
 
 def _add_image(segments: SegmentList, value: object, path: str) -> None:
@@ -186,4 +186,4 @@ _PART_FIELDS: Final[Mapping[str, _Adder]] = {
     "input_audio": add_audio,
     "file": _add_file,
 }
-_PART_TYPES: Final = frozenset({"text", "refusal", "image_url", "input_audio", "file"})
+_PART_TYPES: Final = frozenset({"text", "refusal", "thinking", "image_url", "input_audio", "file"})

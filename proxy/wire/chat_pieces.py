@@ -9,6 +9,7 @@ from proxy.wire.adapter import Piece
 from proxy.wire.forms import FORMS, fits, is_usage
 from proxy.wire.logprobs import token_texts
 from proxy.wire.names import is_named
+from proxy.wire.nested import walk_parts
 from proxy.wire.segments import DATA, KEYS, all_keys, as_list, as_object, escape, is_recording, leaves_by_index
 from supervisors.types import Kind
 
@@ -23,9 +24,8 @@ KINDS: Final[Mapping[str, Kind]] = {
 LOGPROBS: Final = "logprobs"
 """Address of text that leaves with a frame's log-probabilities, and goes with them when the frame is rewritten."""
 
-_PARTS: Final = frozenset({*KINDS, "reasoning_details"})
-_DELTAS: Final = ("/text", "/thinking", "/summary")
-"""Ends of the pointers of texts that come in deltas although they stand in a part: some servers stream parts."""
+_PARTS: Final[Mapping[str, Kind]] = {**KINDS, "reasoning_details": "reasoning"}
+"""What the texts are in the parts of a member: some servers stream parts."""
 CHOICE_STRUCTURE: Final = frozenset({"index", "finish_reason", "logprobs", "delta"})
 """Members of a choice of a stream that hold no text but that of the delta and of tokens."""
 _CALL_STRUCTURE: Final = frozenset({"index", "id", "type"})
@@ -158,13 +158,46 @@ def member_pieces(key: str, value: object, path: str, at: At, kind: Kind) -> lis
         kind: what its text is.
     """
     field = f"{path}/{escape(key)}"
-    pieces = leaf_pieces(value, field, at, kind, grows=key in _PARTS)
+    parts = _PARTS.get(key) if path == "/message" else None
+    if parts is not None and isinstance(value, dict | list):
+        return part_pieces(cast("object", value), field, at, parts)
+    pieces = leaf_pieces(value, field, at, kind)
     if not is_named(key, in_reply=True):
         pieces.append(Piece(f"{field}#key", "other", key, (), alone=True))
     return pieces
 
 
-def leaf_pieces(value: object, path: str, at: At, kind: Kind, *, grows: bool = False) -> list[Piece]:
+def part_pieces(value: object, field: str, at: At, kind: Kind) -> list[Piece]:
+    """Return the texts of parts, all of one kind as one field: a client shows them one after another as they come.
+
+    A part that follows another in its frame begins a text that a reader may take for its own. Parts without numbers
+    are deltas of the content; anywhere else each may be a text of its own.
+
+    Args:
+        value: a part, or a list of them.
+        field: pointer of the member.
+        at: keys from the choice to the value.
+        kind: what its texts are.
+    """
+    pieces: list[Piece] = []
+    begun: set[str] = set()
+    for leaf in walk_parts(value, kind):
+        place = "/".join([field, *[escape(key) for key in leaf.path]])
+        where = (*at, *leaf.at)
+        if leaf.kind is None:
+            pieces += member_pieces(str(leaf.at[-1]), leaf.value, place.rpartition("/")[0], where, "other")
+            continue
+        name = field if leaf.kind == kind else f"{field}/{leaf.kind}"
+        if name in begun and not leaf.numbered:
+            pieces.append(Piece(name, leaf.kind, "", where, alone=True))
+        begun.add(name)
+        alone = not leaf.numbered and at[-1] not in KINDS
+        place = place if leaf.numbered else ""
+        pieces.append(Piece(name, leaf.kind, str(leaf.value), where, alone=alone, place=place))
+    return pieces
+
+
+def leaf_pieces(value: object, path: str, at: At, kind: Kind) -> list[Piece]:
     """Return the text below a member that is no delta, so that it is read both joined to other frames' and alone.
 
     Text deep inside an unknown shape has no address and cannot be rewritten.
@@ -174,15 +207,14 @@ def leaf_pieces(value: object, path: str, at: At, kind: Kind, *, grows: bool = F
         path: pointer of the field.
         at: keys from the choice to the value.
         kind: what its text is.
-        grows: the texts of its parts are deltas all the same, where the parts are numbered or follow one another.
     """
     if isinstance(value, str):
         return [Piece(path, kind, value, at, alone=True)] if value else []
     if not isinstance(value, dict | list):
         return []
     found = [
-        Piece(leaf, kind, text, (), alone=not (grows and leaf.endswith(_DELTAS) and (counted or at[-1] == "content")))
-        for leaf, text, counted in leaves_by_index(cast("object", value), path)
+        Piece(leaf, kind, text, (), alone=True)
+        for leaf, text in leaves_by_index(cast("object", value), path)
         if not (text in _SEVERITIES and leaf.endswith("/severity"))
     ]
     return [*found, *_key_pieces(path, all_keys(cast("object", value)))]

@@ -10,6 +10,7 @@ import orjson
 
 from proxy.wire.adapter import Chunk, Head, Notice, Piece, is_bare
 from proxy.wire.body import is_unsound
+from proxy.wire.chat_parts import PartOrder
 from proxy.wire.chat_pieces import CHOICE_STRUCTURE, LOGPROBS, choice_pieces, delta_pieces, token_pieces, top_pieces
 from proxy.wire.errors import RequestError, error_body
 from proxy.wire.forms import formed, is_plain
@@ -87,11 +88,16 @@ def _read_choice(raw: bytes, body: dict[str, Any], value: object, usage: Mapping
     return Chunk(raw, index, tuple(pieces), choice.get("finish_reason"), body, usage=usage, error=broken)
 
 
-def _thinks(chunk: Chunk) -> bool:
+def _is_watched(chunk: Chunk) -> bool:
+    """Say whether what comes after this chunk depends on it: a thought, or a part with a number."""
     for piece in chunk.pieces:  # noqa: SIM110 - a generator costs more than all that it would ask
-        if _is_thought(piece):
+        if piece.place or _is_thought(piece):
             return True
     return False
+
+
+def _thinks(chunk: Chunk) -> bool:
+    return any(_is_thought(piece) for piece in chunk.pieces)
 
 
 def _is_thought(piece: Piece) -> bool:
@@ -182,7 +188,7 @@ class ChatFrames:
         style: of the family.
     """
 
-    __slots__ = ("_begun", "_head", "_read_choice", "_style", "_thinking", "model")
+    __slots__ = ("_begun", "_head", "_parts", "_read_choice", "_style", "_thinking", "model")
 
     def __init__(self, head: Head, style: Style = CHAT_STYLE) -> None:
         self._head = head
@@ -190,6 +196,7 @@ class ChatFrames:
         self._read_choice = style.read_choice
         self._begun = False
         self._thinking: dict[int, dict[str, bool]] = {}
+        self._parts = PartOrder()
         self.model: str | None = None
 
     def read(self, frame: Frame) -> tuple[Chunk, ...]:
@@ -201,8 +208,8 @@ class ChatFrames:
             model = chunks[0].body.get("model")
             self.model = model if isinstance(model, str) else None
         for chunk in chunks:
-            if self._thinking or _thinks(chunk):
-                return tuple([self._end_thought(one) for one in chunks])
+            if self._thinking or _is_watched(chunk):
+                return tuple([self._end_thought(self._parts.follow(one)) for one in chunks])
         return chunks
 
     def _end_thought(self, chunk: Chunk) -> Chunk:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from proxy.wire.adapter import Chunk, Head, Notice, Piece
-from proxy.wire.chat_pieces import member_pieces, token_pieces, top_pieces
+from proxy.wire.chat_pieces import member_pieces, part_pieces, token_pieces, top_pieces
 from proxy.wire.chat_stream import Style
 from proxy.wire.forms import fits
 from proxy.wire.segments import as_object, is_index
@@ -30,6 +30,8 @@ def _read_choice(raw: bytes, body: dict[str, Any], value: object, usage: Mapping
         kind = KINDS.get(key)
         if kind is not None and isinstance(child, str):
             pieces += [Piece(f"/{key}", kind, child, (key,))] if child else []
+        elif kind is not None and isinstance(child, dict | list):
+            pieces += part_pieces(cast("object", child), f"/{key}", (key,), kind)
         elif not (key in _STRUCTURE or (key == "finish_reason" and fits(key, child))):
             pieces += member_pieces(key, child, "/choice", (key,), kind or "other")
     pieces += top_pieces(body)

@@ -264,7 +264,7 @@ def _stray_pieces(value: object, field: str, at: tuple[str | int, ...]) -> list[
     """Return the text of a member nobody knows: joined to that of events of the same kind and place, and alone."""
     if isinstance(value, str):
         return [Piece(field, "other", value, at, alone=True)] if value else []
-    found = [Piece(path, "other", text, (), alone=True) for path, text, _ in leaves_by_index(value, field)]
+    found = [Piece(path, "other", text, (), alone=True) for path, text in leaves_by_index(value, field)]
     keys = [key for key in all_keys(value) if not is_named(key, in_reply=True)]
     return [*found, Piece(field + KEYS, "other", "\n".join(keys), (), alone=True)] if keys else found
 

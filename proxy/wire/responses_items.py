@@ -13,6 +13,7 @@ from proxy.wire.chat_message import add_audio
 from proxy.wire.definitions import add_definitions
 from proxy.wire.forms import fits
 from proxy.wire.logprobs import entry_texts
+from proxy.wire.nested import kind_in
 from proxy.wire.segments import SegmentList, as_list, as_object, decode_base64, escape, is_word
 from supervisors.types import Kind, Role
 
@@ -200,7 +201,7 @@ def add_part(segments: SegmentList, part: Mapping[str, Any], path: str, kind: Ki
             continue
         how = text if key == "text" else _PART_FIELDS.get(key)
         if how is None:
-            segments.add_member(path, key, "other", value)
+            segments.add_member(path, key, kind_in(key, text) or "other", value)
         else:
             _add_field(segments, value, f"{path}/{key}", how)
 

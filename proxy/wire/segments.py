@@ -15,6 +15,7 @@ import orjson
 
 from proxy.wire.forms import fits, is_opaque
 from proxy.wire.names import is_named
+from proxy.wire.nested import RUNNING, walk_parts
 from supervisors.types import Kind, Media, Role, Segment
 
 _TEXT_MIMES = frozenset({"application/json", "application/xml", "application/csv"})
@@ -52,25 +53,21 @@ def string_leaves(value: object, path: str) -> Iterator[tuple[str, str]]:
             yield from string_leaves(child, f"{path}/{index}")
 
 
-def leaves_by_index(value: object, path: str, *, counted: bool = False) -> Iterator[tuple[str, str, bool]]:
-    """Yield (pointer, text, counted) of every non-empty string leaf of part of a stream.
+def leaves_by_index(value: object, path: str) -> Iterator[tuple[str, str]]:
+    """Yield (pointer, text) of every non-empty string leaf of part of a stream.
 
-    An element that gives itself an `index` is known by it in every frame; only then does `counted` say that the
-    texts of several frames at one pointer belong together. Any other stands where it stands in its frame.
+    An element that gives itself an `index` is known by it in every frame, any other by where it stands in its frame.
     """
     if isinstance(value, str):
         if value:
-            yield path, value, counted
+            yield path, value
     elif isinstance(value, dict):
         for key, child in cast("dict[str, object]", value).items():
-            yield from leaves_by_index(child, f"{path}/{escape(key)}", counted=counted)
+            yield from leaves_by_index(child, f"{path}/{escape(key)}")
     elif isinstance(value, list):
         for position, child in enumerate(cast("list[object]", value)):
             index = (as_object(child) or {}).get("index")
-            if isinstance(index, int):
-                yield from leaves_by_index(child, f"{path}/{index}", counted=True)
-            else:
-                yield from leaves_by_index(child, f"{path}/{position}~")
+            yield from leaves_by_index(child, f"{path}/{index if isinstance(index, int) else f'{position}~'}")
 
 
 def all_keys(value: object) -> Iterator[str]:
@@ -119,14 +116,25 @@ class SegmentList:
     def add(self, path: str, kind: Kind, text: object) -> None:
         """Add a string as one segment; anything that is no string goes in leaf by leaf; empty text is nothing.
 
-        What should be opaque and can be read, or is no string at all, is text like any other: kind ``other``.
+        What should be opaque and can be read, or is no string at all, is text like any other: kind ``other``. Where
+        running text may stand, the texts of parts are such text, and whatever else is in the parts is ``other``.
         """
         if isinstance(text, str):
             if text:
                 read = "other" if kind == "opaque" and not is_opaque(text) else kind
                 self.found.append(Segment(path, self.role, read, text, self.turn, self.choice))
+        elif kind in RUNNING and isinstance(text, list | dict):
+            self._add_parts(path, kind, cast("object", text))
         elif text is not None:
             self.add_leaves(path, "other" if kind == "opaque" else kind, text)
+
+    def _add_parts(self, path: str, kind: Kind, value: object) -> None:
+        for leaf in walk_parts(value, kind):
+            at = path + "".join([f"/{escape(str(key))}" for key in leaf.at])
+            if leaf.kind is not None:
+                self.found.append(Segment(at, self.role, leaf.kind, str(leaf.value), self.turn, self.choice))
+            else:
+                self.add_member(at.rpartition("/")[0], str(leaf.at[-1]), "other", leaf.value)
 
     def add_leaves(self, path: str, kind: Kind, value: object) -> None:
         """Add every string leaf below `path`, and the keys there that no document defines."""

@@ -263,7 +263,7 @@ def test_a_block_after_a_web_search_says_that_it_failed() -> None:
     items = [
         *text_events(["All is well here. "]),
         {"type": "response.output_item.added", "output_index": 1, "item": search},
-        *text_events([CANARY], 2, "msg_2")[2:3],
+        *text_events(["And so it goes on for long. ", CANARY], 2, "msg_2")[2:4],
     ]
     out, _ = relay(make_call(Finds(CANARY), stream={"window_chars": 8}), frames(stream(*items)))
     output = out.frames[-1]["response"]["output"]

@@ -1,0 +1,159 @@
+"""Which stretch of each field a look of the window group reads, and with it the ends of what it follows on. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from proxy.frontier import WORD_CHARS, Field, end_of_words
+from proxy.passes import first_open
+from proxy.wire.adapter import Piece
+from supervisors.types import Kind, Supervisor
+from supervisors.views import JOINED_KINDS
+
+_WHOLE: Final = frozenset({"tool_args", "media", "name"})
+
+
+class Window(NamedTuple):
+    """What is read of one field.
+
+    Args:
+        name: of the field.
+        field: the field.
+        start: first character.
+        end: one past the last.
+    """
+
+    name: str
+    field: Field
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far a look goes back.
+
+    Args:
+        overlap: characters read again before the new ones.
+        holdback: characters that the longest match may still need.
+        named: the window group.
+    """
+
+    overlap: int
+    holdback: int
+    named: Sequence[tuple[str, Supervisor]]
+
+
+def add_field(fields: dict[str, Field], last: dict[Kind, Field], piece: Piece, part: str, *, redacts: bool) -> Field:
+    """Add the field of a piece, behind the last one of its kind: one text of a kind continues the other (G-03).
+
+    Args:
+        fields: those of the choice by name, in the order in which they began.
+        last: the last one of each kind.
+        piece: its first.
+        part: of the reply that it stands in.
+        redacts: a finding is taken out, so what is signed has to go as a whole.
+    """
+    whole = piece.kind in _WHOLE or "_call" in piece.field or (piece.signed and redacts)
+    made = fields[piece.field] = Field(piece.kind, whole, part=part if piece.signed else "")
+    if piece.kind in JOINED_KINDS:
+        before = made.before = last.get(piece.kind)
+        if before is not None:
+            before.after = made
+        last[piece.kind] = made
+    return made
+
+
+def judged_fields(fields: Mapping[str, Field], *, complete: bool) -> list[tuple[str, Field]]:
+    """Return the fields that a look reads: not yet what is held as a whole, nor sound that is told in words."""
+    spoken = any(grown.kind == "transcript" for grown in fields.values())
+    return [
+        (name, grown)
+        for name, grown in fields.items()
+        if (complete or grown.ended or not grown.whole) and not (grown.kind == "media" and spoken)
+    ]
+
+
+def cut_windows(fields: Mapping[str, Field], reach: Reach, *, complete: bool) -> list[Window]:
+    """Return what is read now, and note that it has been.
+
+    Args:
+        fields: those of the choice, in order.
+        reach: how far back.
+        complete: nothing more will come.
+    """
+    windows: list[Window] = []
+    ends: dict[int, int] = {}
+    judged = judged_fields(fields, complete=complete)
+    for name, grown in judged:
+        if not grown.settled:
+            start = max(0, min(grown.windowed - reach.overlap, grown.covered(reach.holdback)))
+            earlier = _tails(grown, reach.overlap - grown.windowed) if start == 0 else []
+            whole = complete or grown.over or grown.cuts[-1:] == [grown.length]
+            end = grown.length if whole else _end_of(grown)
+            grown.windowed = max(end, grown.windowed)
+            grown.settled = grown.over
+            _note_open(grown, start, earlier, () if complete else reach.named)
+            windows.append(Window(name, grown, start, end))
+            for tail, begin in earlier:
+                ends[id(tail)] = min(begin, ends.get(id(tail), begin))
+    return _with_tails(windows, judged, ends) if ends else windows
+
+
+def _end_of(grown: Field) -> int:
+    """Return where the words end that are read of a growing text; what goes on in its first word may be one of them."""
+    end = end_of_words(grown.text, grown.windowed)
+    return 0 if grown.before is not None and not grown.windowed and end == grown.length <= WORD_CHARS else end
+
+
+def _with_tails(
+    windows: Iterable[Window], judged: Sequence[tuple[str, Field]], ends: Mapping[int, int]
+) -> list[Window]:
+    """Return the windows, and before them the ends of what they follow on, in the order of the fields."""
+    read = {window.name: window for window in windows}
+    for name, grown in judged:
+        if id(grown) in ends and name not in read:
+            read[name] = Window(name, grown, ends[id(grown)], grown.length)
+    return [read[name] for name, _ in judged if name in read]
+
+
+def _tails(grown: Field, chars: int) -> list[tuple[Field, int]]:
+    """Return what comes before a field and from where it is read again, in order.
+
+    That is so many characters, or from where a long match may have begun.
+    """
+    found: list[tuple[Field, int]] = []
+    before = grown.before
+    while before is not None and (chars > 0 or before.open is not None):
+        start = max(0, before.length - max(0, chars))
+        found.append((before, start if before.open is None else min(start, before.open)))
+        chars -= before.length
+        before = before.before
+    return found[::-1]
+
+
+def _note_open(
+    grown: Field, start: int, earlier: Sequence[tuple[Field, int]], named: Sequence[tuple[str, Supervisor]]
+) -> None:
+    """Note where a match longer than the hold-back may have begun that is not complete, in a field or before it.
+
+    Args:
+        grown: the field, up to what has been given to the window group.
+        start: first character of what was given this time.
+        earlier: what was given of those before it, and from where.
+        named: the window group, empty where nothing is left open.
+    """
+    given = [*earlier, (grown, start)]
+    joined = "".join([one.text[begin : one.windowed] for one, begin in given])
+    at = first_open(named, joined) if named else len(joined)
+    for one, begin in given:
+        size = one.windowed - begin
+        one.open = begin + max(0, at) if at < size else None
+        at -= size
+    anew = grown.stretches(start, grown.windowed)[-1:]  # as a text of its own
+    for begin, _ in anew if named else []:
+        found = begin + first_open(named, grown.text[begin : grown.windowed])
+        if found < grown.windowed and (grown.open is None or found < grown.open):
+            grown.open = found

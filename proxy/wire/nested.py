@@ -1,0 +1,104 @@
+"""Texts in lists of parts, however deep: which members hold running text that a reader joins, and what else is there.
+
+Some servers give a text as parts, and parts of parts: ``thinking: [{"type": "text", "text": …}]``. What such members
+say is of one kind and is read as one text; their types, ids and whatever else stands between the texts is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple, cast
+
+from supervisors.types import Kind
+
+At = tuple[str | int, ...]
+
+TEXTS: Final[Mapping[str, Kind | None]] = {
+    "text": None,
+    "content": None,
+    "value": None,
+    "output_text": None,
+    "input_text": None,
+    "thinking": "reasoning",
+    "reasoning": "reasoning",
+    "reasoning_content": "reasoning",
+    "reasoning_text": "reasoning",
+    "summary": "reasoning",
+    "summary_text": "reasoning",
+    "refusal": "refusal",
+}
+"""Members that hold running text, and its kind; None keeps the kind of what they stand in."""
+
+RUNNING: Final[frozenset[Kind]] = frozenset({"text", "reasoning", "refusal"})
+"""Kinds of text that may be given as parts."""
+
+_TYPES: Final = frozenset(
+    {
+        *("text", "input_text", "output_text", "refusal", "thinking", "reasoning", "summary_text", "reasoning_text"),
+        *("reasoning.text", "reasoning.summary", "summary"),
+    }
+)
+
+
+class Leaf(NamedTuple):
+    """One member of a tree of parts.
+
+    Args:
+        at: keys that lead to it.
+        path: the same as in a pointer, with the number that a part gives itself in place of where it stands.
+        kind: of the text it is; None: no running text but any value, under the name that `at` ends with.
+        value: a text that is not empty, or any value.
+        numbered: a part that it stands in has a number of its own.
+    """
+
+    at: At
+    path: tuple[str, ...]
+    kind: Kind | None
+    value: object
+    numbered: bool
+
+
+def kind_in(key: str, kind: Kind) -> Kind | None:
+    """Return what the text of a member is that stands in a text of this kind; None if it is no running text."""
+    return (TEXTS[key] or kind) if key in TEXTS else None
+
+
+def walk_parts(value: object, kind: Kind) -> Iterator[Leaf]:
+    """Yield the texts of a part or a list of parts, and every other member, in order.
+
+    Args:
+        value: what stands where a text may.
+        kind: what text there is.
+    """
+    return _walk(value, kind, Leaf((), (), kind, None, numbered=False))
+
+
+def _walk(value: object, kind: Kind, where: Leaf) -> Iterator[Leaf]:
+    if isinstance(value, str):
+        if value:
+            yield where._replace(kind=kind, value=value)
+    elif isinstance(value, dict):
+        yield from _walk_part(cast("dict[str, object]", value), kind, where)
+    elif isinstance(value, list):
+        for position, child in enumerate(cast("list[object]", value)):
+            number = _number_of(child)
+            path = (*where.path, f"{position}~" if number is None else str(number))
+            numbered = number is not None or where.numbered
+            yield from _walk(child, kind, where._replace(at=(*where.at, position), path=path, numbered=numbered))
+
+
+def _number_of(part: object) -> int | None:
+    index = cast("dict[str, object]", part).get("index") if isinstance(part, dict) else None
+    return index if isinstance(index, int) else None
+
+
+def _walk_part(part: Mapping[str, object], kind: Kind, where: Leaf) -> Iterator[Leaf]:
+    for key, child in part.items():
+        if key == "type" and isinstance(child, str) and child in _TYPES:
+            continue
+        inside = where._replace(at=(*where.at, key), path=(*where.path, key))
+        found = kind_in(key, kind)
+        if found is None:
+            yield inside._replace(kind=None, value=child)
+        else:
+            yield from _walk(child, found, inside)

@@ -1,0 +1,50 @@
+"""Texts in parts, however deep, are of one kind; what stands between them is not (G-01, G-03)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proxy.wire.chat import CHAT
+from proxy.wire.messages import MESSAGES
+from proxy.wire.nested import walk_parts
+from proxy.wire.responses import RESPONSES
+from supervisors.types import Kind
+
+PARTS: list[Any] = [{"type": "text", "text": "see "}, {"type": "note", "text": [{"type": "text", "text": "all"}]}]
+
+
+def test_texts_and_other_members_are_told_apart() -> None:
+    found = list(walk_parts([{"index": 3, "type": "thinking", "thinking": PARTS}, "so", ["it", {"id": "x"}]], "text"))
+    assert [(leaf.at, leaf.kind, leaf.value) for leaf in found] == [
+        ((0, "index"), None, 3),
+        ((0, "thinking", 0, "text"), "reasoning", "see "),
+        ((0, "thinking", 1, "type"), None, "note"),
+        ((0, "thinking", 1, "text", 0, "text"), "reasoning", "all"),
+        ((1,), "text", "so"),
+        ((2, 0), "text", "it"),
+        ((2, 1, "id"), None, "x"),
+    ]
+    assert found[1].path == ("3", "thinking", "0~", "text")
+    assert [leaf.numbered for leaf in found] == [True] * 4 + [False] * 3
+
+
+def kinds(segments: Any) -> list[tuple[str, Kind, str]]:
+    return [(one.path, one.kind, one.text) for one in segments[0]]
+
+
+def test_whole_replies_read_parts_of_parts_as_one_text() -> None:  # M-14
+    message = {"content": [{"type": "thinking", "thinking": PARTS}], "reasoning_details": PARTS[:1]}
+    reply: dict[str, Any] = {"choices": [{"index": 0, "message": message}]}
+    at = "/choices/0/message"
+    assert kinds(CHAT.reply_segments(reply, 1, {})) == [
+        (f"{at}/content/0/thinking/0/text", "reasoning", "see "),
+        (f"{at}/content/0/thinking/1/type", "other", "note"),
+        (f"{at}/content/0/thinking/1/text/0/text", "reasoning", "all"),
+        (f"{at}/reasoning_details/0/text", "reasoning", "see "),
+    ]
+    block: dict[str, Any] = {"content": [{"type": "thinking", "thinking": PARTS[:1]}]}
+    assert kinds(MESSAGES.reply_segments(block, 1, {})) == [("/content/0/thinking/0/text", "reasoning", "see ")]
+    item = {"type": "message", "content": [{"type": "output_text", "text": PARTS[:1]}]}
+    assert kinds(RESPONSES.reply_segments({"output": [item]}, 1, {})) == [
+        ("/output/0/content/0/text/0/text", "text", "see ")
+    ]
