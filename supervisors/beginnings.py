@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from supervisors.patterns import Haystack, Program, compile_alternatives
+from supervisors.patterns import Haystack, Program, compile_alternatives, read_count, skip_class
 
 _LETTER_ESCAPES: Final = "AbBzdDsSwWntrfva"
 """Escapes of one letter that are one part of an expression; of others the beginnings are not worked out."""
@@ -101,14 +101,13 @@ class _Reader:
         """Return the quantifier as written, its laziness included, and the largest number of repetitions."""
         start, sign = self.at, self.source[self.at]
         most: int | None = {"*": None, "+": None, "?": 1}.get(sign)
-        if sign == "{":
-            end = self.source.find("}", start)
-            count = self.source[start + 1 : end] if end > 0 else ""
-            if not count.replace(",", "", 1).isdigit() or count.startswith(","):
-                return "", None
-            self.at = end
-            most = int(count.rpartition(",")[2]) if not count.endswith(",") else None
         self.at += 1
+        if sign == "{":
+            count = read_count(self.source, self.at)
+            if count is None:
+                self.at = start
+                return "", None
+            most, self.at = count
         if self.source.startswith("?", self.at):
             self.at += 1
         return self.source[start : self.at], most
@@ -120,7 +119,7 @@ class _Reader:
             case "(":
                 return self._read_parenthesis()
             case "[":
-                self._skip_class()
+                self.at = skip_class(self.source, self.at)
             case "\\":
                 self._skip_escape()
             case "{":
@@ -154,16 +153,6 @@ class _Reader:
                 self.at += 2 if letter == "x" else 1
         elif letter.isalnum() and letter not in _LETTER_ESCAPES:
             raise _Unreadable  # quoted stretches, octal numbers, bytes
-
-    def _skip_class(self) -> None:
-        start = self.at
-        while self.source[self.at] != "]" or self.at - start <= (self.source[start] == "^"):
-            if self.source.startswith("[:", self.at):
-                self.at = self.source.index(":]", self.at) + 1
-            elif self.source[self.at] == "\\":
-                self.at += 1
-            self.at += 1
-        self.at += 1
 
 
 def _begin(sequence: Sequence[_Item]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 import re2  # the package ships no type information; `_Engine` states what we use
 
@@ -175,6 +175,35 @@ def _compile(source: str, *, ignore_case: bool = False, memory: int | None = Non
         raise ValueError(msg) from error
 
 
+def skip_class(source: str, at: int) -> int:
+    """Return where a class of characters ends whose opening bracket stands before `at`."""
+    start = at
+    while source[at] != "]" or at - start <= (source[start] == "^"):
+        if source.startswith("[:", at):
+            at = source.index(":]", at) + 1
+        elif source[at] == "\\":
+            at += 1
+        at += 1
+    return at + 1
+
+
+class Count(NamedTuple):
+    """A repetition in braces: the most there may be, None without a bound, and where it ends."""
+
+    most: int | None
+    end: int
+
+
+def read_count(source: str, at: int) -> Count | None:
+    """Read ``{3}``, ``{3,}`` or ``{3,5}`` whose brace stands before `at`; None for a brace that stands for itself."""
+    end = source.find("}", at)
+    count = source[at:end] if end > 0 else ""
+    if not count.replace(",", "", 1).isdigit() or count.startswith(","):
+        return None
+    most = count.rpartition(",")[2]
+    return Count(int(most) if most else None, end + 1)
+
+
 def measure_width(source: str) -> int | None:
     """Return an upper bound of the characters an RE2 expression can match, None when it has none.
 
@@ -214,15 +243,11 @@ class _WidthReader:
         return width
 
     def _repeat(self, width: int | None) -> int | None:
-        end = self.source.find("}", self.at)
-        count = self.source[self.at : end] if end > 0 else ""
-        if not count.replace(",", "", 1).isdigit() or count.startswith(","):
+        count = read_count(self.source, self.at)
+        if count is None:
             return _add(width, 1)  # a plain brace
-        self.at = end + 1
-        most = count.rpartition(",")[2]
-        if most == "":
-            return None
-        return None if width is None else width * int(most)
+        self.at = count.end
+        return None if width is None or count.most is None else width * count.most
 
     def _read_atom(self) -> int | None:
         sign = self.source[self.at]
@@ -231,7 +256,7 @@ class _WidthReader:
             case "(":
                 return self._read_group()
             case "[":
-                self._skip_class()
+                self.at = skip_class(self.source, self.at)
                 return 1
             case "\\":
                 return self._read_escape()
@@ -265,16 +290,6 @@ class _WidthReader:
         if letter in "pPx" and self.source.startswith("{", self.at):
             self.at = self.source.index("}", self.at) + 1
         return 0 if letter in "AbBz" else 1
-
-    def _skip_class(self) -> None:
-        start = self.at
-        while self.source[self.at] != "]" or self.at - start <= (self.source[start] == "^"):
-            if self.source.startswith("[:", self.at):
-                self.at = self.source.index(":]", self.at) + 1
-            elif self.source[self.at] == "\\":
-                self.at += 1
-            self.at += 1
-        self.at += 1
 
 
 def _add(left: int | None, right: int | None) -> int | None:
