@@ -11,6 +11,7 @@ from evals.client import number, objects
 from evals.journal import JsonObject
 from evals.manifest import Manifest
 from evals.metrics import FAILURES, METRICS, measure, warn_if_constant, warn_if_indiscriminate
+from evals.nouns import count_of
 from evals.rows import Row, policy_verdict, to_outcome
 from evals.voting import describe_votes, warn_of_panel
 from supervisors.types import Cause, Label
@@ -78,7 +79,7 @@ def describe_failures(rows: Alike, *, proxied: bool) -> str | None:
     if not found:
         return None
     listed = "; ".join([f"{count} x {reason}" for reason, count in found.most_common()])
-    return f"{found.total()} of {len(rows)} trials failed: {listed}"
+    return f"{found.total()} of {count_of(len(rows), 'trial')} failed: {listed}"
 
 
 def _failure(row: Row, *, proxied: bool) -> str:
@@ -109,7 +110,7 @@ def warn_of_run(manifest: Manifest, rows: Alike) -> list[str]:
     warnings += [failures] if failures else []
     versions = policy_versions(rows)
     if len(versions) > 1 or (versions and not manifest.policy):
-        listed = ", ".join([f"{version} ({count} trials)" for version, count in versions.items()])
+        listed = ", ".join([f"{version} ({count_of(count, 'trial')})" for version, count in versions.items()])
         warnings.append(f"judged by the policy of the running proxy, version {listed}")
     warnings += warn_of_failing(rows)
     warnings += warn_of_watchers(rows)
@@ -155,7 +156,9 @@ def say_if_unjudged(rows: Alike) -> str | None:
     if not len(through) or any(_is_judged(row) for row, _ in through.counts()):
         return None
     causes = through.tally(lambda row: str(policy_verdict(row)[1]))
-    found = warn_of_failing(through) or [f"{len(through)} of {len(through)} trials unknown ({_listed(causes)})"]
+    found = warn_of_failing(through) or [
+        f"{len(through)} of {count_of(len(through), 'trial')} unknown ({_listed(causes)})"
+    ]
     return f"nothing was evaluated: {'; '.join(found)}"
 
 
@@ -181,7 +184,7 @@ def _section_warnings(rows: Alike) -> list[str]:
         found.append(f"{cut} of {answered} answers reached the token limit and are truncated")
     kinds = rows.tally(lambda row: row.planned.contamination)
     found += [
-        f"{kinds[kind]} of {len(rows)} trials: seen in training ({kind})"
+        f"{kinds[kind]} of {count_of(len(rows), 'trial')}: seen in training ({kind})"
         for kind in ("trained_on", "sister", "overlap")
         if kinds[kind]
     ]

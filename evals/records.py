@@ -11,6 +11,7 @@ from pathlib import Path
 from evals.journal import JsonObject, parse_object
 from proxy.journals import open_named
 from proxy.rows import complete
+from proxy.store.schema import has_log, remove_own_log
 from proxy.verify import Verification
 from supervisors.errors import StoreError
 
@@ -83,11 +84,12 @@ def prove(path: Path) -> list[str]:
 
 
 def read_record_ids(journal: Path) -> Iterator[tuple[str, int]]:
-    """Yield each record id of a proxy journal and how often it stands there.
+    """Yield each record id of a proxy journal and how often it stands there; nothing is left beside the file.
 
     Raises:
         StoreError: the file is missing or no journal.
     """
+    had_log = has_log(journal)
     try:
         connection = sqlite3.connect(f"file:{journal}?mode=ro", uri=True)
         try:
@@ -95,6 +97,8 @@ def read_record_ids(journal: Path) -> Iterator[tuple[str, int]]:
                 yield str(name), int(count)
         finally:
             connection.close()
+            if not had_log:
+                remove_own_log(journal)
     except sqlite3.Error as error:
         msg = f"{journal}: cannot be read as a proxy journal: {error}"
         raise StoreError(msg) from error

@@ -14,6 +14,7 @@ from evals.folder import RunFolder
 from evals.journal import Chain, Contents, JsonObject, read_journal
 from evals.lines import Counted
 from evals.manifest import Manifest, read_manifest
+from evals.nouns import count_of
 from evals.packed import Codes
 from evals.plan import Plan, read_plan
 from evals.preflight import was_only_tried
@@ -103,7 +104,8 @@ def _started_with(facts: _Facts) -> Iterator[str]:
     if hash_file(facts.folder.plan) != facts.manifest.plan_sha256:
         yield "plan.jsonl is not the file whose hash the manifest holds"
     if len(facts.plan) != facts.manifest.planned:
-        yield f"{len(facts.plan)} trials are planned, the manifest says {facts.manifest.planned}"
+        planned = count_of(len(facts.plan), "trial is", "trials are")
+        yield f"{planned} planned, the manifest says {facts.manifest.planned}"
     manifest = hash_file(facts.folder.manifest)
     starts = facts.seen.starts
     if facts.seen.first != "run_start":
@@ -172,7 +174,7 @@ def _texts(facts: _Facts) -> Iterator[str]:
             if facts.folder.read_text(path.stem) is None:
                 yield f"text {path.stem[:12]} is not the text of its hash"
     if facts.manifest.options.get("hash_only") and count:
-        yield f"{count} texts are stored although the run keeps only hashes"
+        yield f"{count_of(count, 'text is', 'texts are')} stored although the run keeps only hashes"
     yield from facts.seen.texts.told()
 
 
@@ -234,7 +236,7 @@ class _Scored:
             met += expected
         missing = sum(self._answers) - met
         if missing:
-            yield f": {missing} answers are not scored; `evals score` goes on"
+            yield f": {count_of(missing, 'answer is', 'answers are')} not scored; `evals score` goes on"
 
 
 def _summary(facts: _Facts) -> Iterator[str]:

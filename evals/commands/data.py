@@ -18,6 +18,7 @@ from evals.datasets.load import constant_columns, count_labels, how_to_obtain
 from evals.datasets.lock import LOCK_NAME, LockEntry, lock, read_lock, verify_lock, write_lock
 from evals.datasets.overlap import count_origins, overlap, overlap_many
 from evals.exits import Exit
+from evals.nouns import count_of
 from evals.report.overlap import overlap_rows, write_overlap
 from evals.report.table import layout
 from evals.statistics.jsonable import Json, to_json
@@ -157,7 +158,9 @@ def _lock(args: argparse.Namespace, out: Output) -> int:
     path: Path = args.lock_file
     write_lock(entries, path)
     value: Json = {name: to_json(asdict(entry)) for name, entry in entries.items()}
-    out.result(value, [f"{name}: {entry.items} items" for name, entry in entries.items()] + [f"written to {path}"])
+    out.result(
+        value, [f"{name}: {count_of(entry.items, 'item')}" for name, entry in entries.items()] + [f"written to {path}"]
+    )
     return Exit.DONE
 
 

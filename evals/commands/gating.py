@@ -12,6 +12,7 @@ from evals.exits import Exit
 from evals.gate.output import gate_lines, write_gate
 from evals.gate.rules import load_rules
 from evals.gate.run import Allowed, hold_gate
+from evals.nouns import count_of
 from evals.report.table import layout
 from evals.statistics.jsonable import to_json
 
@@ -79,6 +80,7 @@ def _lines(report: AuditReport, show: int) -> list[str]:
     return [
         *layout(("class", "count", "meaning", "ids"), rows),
         *[f"note: {text}" for text in (seen, again) if text],
-        f"{report.alarms} alarms in {report.trials} trials and {report.records or 0} records"
+        f"{count_of(report.alarms, 'alarm')} in {count_of(report.trials, 'trial')} and "
+        f"{count_of(report.records or 0, 'record')}"
         f" ({report.superseded} of trials that were sent again)",
     ]

@@ -21,6 +21,7 @@ from evals.interchange.store import Imported, Wanted, store_log, write_import_re
 from evals.interchange.traces import to_traces
 from evals.interchange.verdicts import read_verdicts
 from evals.journal import JsonObject
+from evals.nouns import count_of
 from evals.options import read_options
 from evals.prepare import load_items
 from evals.report.files import write_report
@@ -178,7 +179,7 @@ def _describe(folder: RunFolder, log: ForeignLog, found: Imported) -> JsonObject
 
 def _lines(log: ForeignLog, found: Imported) -> list[str]:
     states = ", ".join([f"{count} {state}" for state, count in found.states.items()])
-    lines = [f"{log.source}: {len(log.trials)} trials ({states})"]
+    lines = [f"{log.source}: {count_of(len(log.trials), 'trial')} ({states})"]
     for name, labels in found.labels.items():
         lines.append(f"  {name}: {', '.join([f'{count} {label}' for label, count in labels.items()]) or 'no answer'}")
     for name, values in found.unmapped.items():

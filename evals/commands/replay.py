@@ -36,6 +36,7 @@ from evals.hindsight import make_recorded_run
 from evals.journal import JsonObject, now_text
 from evals.judging import has_votes, score_by_stored_votes
 from evals.metrics import FAILURES
+from evals.nouns import count_of
 from evals.options import RunOptions
 from evals.prepare import Prepared, prepare, span_of, suite_of
 from evals.replay import Ending, Runner
@@ -120,7 +121,7 @@ def _run_journal(args: argparse.Namespace, out: Output, options: RunOptions) -> 
     prepared = prepare(journal, out.environ)
     traffic = read_traffic(path_of(options.sets) or Path(), span_of(journal))
     for reason, count in traffic.left_out.items():
-        out.note(f"left out: {count} records ({reason})")
+        out.note(f"left out: {count_of(count, 'record')} ({reason})")
     name: str = args.run_name or make_run_id()
     if args.force_new and (runs_dir(args, out) / name).exists():
         name = f"{name}-{make_run_id()}"
@@ -213,7 +214,7 @@ def _agreed(prepared: Prepared, out: Output) -> bool:
     calls = sum([trial.arm != "check" for trial in prepared.plan])
     if not sys.stdin.isatty() or not (costs or calls > _ASK_FROM):
         return True
-    sys.stderr.write(f"{calls} calls{', which may cost money' if costs else ''}. Go on? [y/N] ")
+    sys.stderr.write(f"{count_of(calls, 'call')}{', which may cost money' if costs else ''}. Go on? [y/N] ")
     sys.stderr.flush()
     agreed = sys.stdin.readline().strip().lower() in ("y", "yes")
     if not agreed:
@@ -325,7 +326,9 @@ def _say_next(folder: RunFolder, ending: Ending, progress: Progress, failures: s
     elif ending == "budget":
         out.problem("stopped: the budget is spent")
     if not progress.complete:
-        out.note(f"next: evals resume {folder.path}   ({progress.errors} errors, {progress.missing} not done)")
+        out.note(
+            f"next: evals resume {folder.path}   ({count_of(progress.errors, 'error')}, {progress.missing} not done)"
+        )
     else:
         out.note(f"next: evals verify {folder.path}")
 

@@ -12,6 +12,7 @@ from evals.commands.output import Output, Subparsers
 from evals.exits import Exit
 from evals.folder import make_folder, write_file, write_json
 from evals.manifest import Manifest
+from evals.nouns import count_of
 from evals.operating.candidates import Budget
 from evals.operating.scores import Judged, supervisors_of, to_judged
 from evals.operating.snippet import data_lines, evidence, read_policy, to_policy_file, with_choice
@@ -64,7 +65,9 @@ def run(args: argparse.Namespace, out: Output) -> int:
         judged, manifest = source.judged, source.manifest
         names = _names(args, judged)
         test, removed = remove_shared(load_source(find_run(args, out, args.test), data_dir), source)
-        found = tune_and_test(judged, test, names, budget, f"run {args.test}, {removed} shared trials removed")
+        found = tune_and_test(
+            judged, test, names, budget, f"run {args.test}, {count_of(removed, 'shared trial')} removed"
+        )
     out.result(evidence(found), tuned_lines(found))
     if found.chosen is None:
         out.problem("nothing keeps the budget: raise --max-fpr, --max-p95 or --max-cost")

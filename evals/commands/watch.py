@@ -12,6 +12,7 @@ from evals.commands.progress import progress_line
 from evals.exits import Exit
 from evals.folder import RunFolder, read_json
 from evals.journal import JsonObject, read_journal
+from evals.nouns import count_of
 from evals.plan import read_plan
 from evals.state import Counting, progress_of
 from evals.statistics.jsonable import to_json
@@ -55,7 +56,7 @@ def _show(folder: RunFolder, out: Output) -> bool:
     state = _state(folder.progress)
     last = str(lines[-1].get("type")) if lines else "not started"
     done = f"{progress.ok + progress.skipped}/{progress.planned} done"
-    left = f"{progress.errors} errors, {progress.missing} missing"
+    left = f"{count_of(progress.errors, 'error')}, {progress.missing} missing"
     shown = [f"{folder.path.name}: {done}, {left}; last line: {last}"]
     if state is not None and last != "run_end":
         shown.append(progress_line(state))

@@ -8,7 +8,7 @@ from typing import Literal
 
 from evals.comparison.changes import Change, find_changes
 from evals.comparison.measures import Case, Measure, find_measure, observations, to_case
-from evals.comparison.sides import Key, Side, refusals
+from evals.comparison.sides import Key, Side, cautions, refusals
 from evals.metrics import Direction
 from evals.statistics.multiple import Adjustment, adjust
 from evals.statistics.paired import Comparison, Pair, compare_paired, flip_rate
@@ -85,6 +85,7 @@ class Compared:
         differences: per data set and measure.
         changes: trials whose label changed, the harmful changes first.
         not_comparable: why the runs should not be compared; empty unless it was forced.
+        cautions: what to know of runs that may be compared: other models answered, or a fake one.
     """
 
     a: str
@@ -96,6 +97,7 @@ class Compared:
     differences: tuple[Difference, ...]
     changes: tuple[Change, ...]
     not_comparable: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,8 @@ def _compare(a: Side, b: Side, plan: Plan) -> Compared:
     shared = sorted(a.cases.keys() & b.cases.keys())
     if plan.design == "unpaired":
         differences = _unpaired(a, b, plan)
-        return Compared(a.name, b.name, "unpaired", len(shared), (), (), differences, (), tuple(reasons))
+        told = (tuple(reasons), tuple(cautions(a, b)))
+        return Compared(a.name, b.name, "unpaired", len(shared), (), (), differences, (), *told)
     if not shared:
         msg = f"{a.name} and {b.name} share no trial; --unpaired compares different items"
         raise ConfigError(msg)
@@ -158,6 +161,7 @@ def _compare(a: Side, b: Side, plan: Plan) -> Compared:
         differences=_paired(a, b, shared, plan),
         changes=find_changes([(a.cases[key], b.cases[key]) for key in shared]),
         not_comparable=tuple(reasons),
+        cautions=tuple(cautions(a, b)),
     )
 
 

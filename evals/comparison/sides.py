@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from evals.attempts import as_object
 from evals.comparison.measures import Case, to_cases
 from evals.folder import RunFolder
+from evals.journal import JsonObject
 from evals.manifest import Manifest
+from evals.nouns import count_of
 from evals.rows import Row, join
 from evals.scoring import Scores
 from evals.statistics.jsonable import to_json
@@ -129,6 +131,53 @@ def refusals(one: Side, other: Side) -> list[str]:
     return found
 
 
+def cautions(one: Side, other: Side) -> list[str]:
+    """Return what a reader must know of two comparable runs: that other models answered, or made-up ones."""
+    sides = [side for side in (one, other) if _asked_model(side)]
+    found: list[str] = []
+    if len(sides) == 2 and _targets(one) != _targets(other):
+        said = "; ".join([f"{side.name}: {_describe_target(side, against)}" for side, against in _facing(one, other)])
+        found.append(f"other models answered, so no change of an answer is the policy's alone ({said})")
+    made_up = [side.name for side in sides if "FAKE" in side.manifest.labels.get("target", "")]
+    if made_up:
+        answered = " and ".join(dict.fromkeys(made_up))
+        found.append(f"FAKE model in {answered}: synthetic replies; no rate of answers says anything about a model")
+    return found
+
+
+def _facing(one: Side, other: Side) -> tuple[tuple[Side, Side], tuple[Side, Side]]:
+    return (one, other), (other, one)
+
+
+def _asked_model(side: Side) -> bool:
+    """Say whether anything but supervisors was asked."""
+    return any(row.planned.arm != "check" for row in side.rows)
+
+
+def _targets(side: Side) -> JsonObject:
+    return as_object(to_json(side.manifest.identity.get("target")))
+
+
+def _describe_target(side: Side, against: Side) -> str:
+    """Return the target in words, with what it was asked with where the other side was asked otherwise."""
+    ours, theirs = _asked_with(side), _asked_with(against)
+    differ = [f"{name} {text}" for name, text in ours.items() if theirs.get(name) != text]
+    return ", ".join([side.manifest.labels.get("target", "unknown").partition(" (")[0], *differ])
+
+
+def _asked_with(side: Side) -> Mapping[str, str]:
+    """Return how the models of a run were asked, by the word of the option; several models may differ."""
+    found: dict[str, dict[str, None]] = {}
+    for name, facts in _targets(side).items():
+        target = as_object(facts)
+        system = str(target.get("system_sha256") or "none")
+        words = {"model": name, "system": system[:8]}
+        words |= {key: str(value) for key, value in as_object(target.get("sampling")).items()}
+        for key, text in words.items():
+            found.setdefault(key, {})[text] = None
+    return {key.replace("_", "-"): " and ".join(texts) for key, texts in found.items()}
+
+
 def _differing(one: Side, other: Side, shared: Sequence[Key] | set[Key], field: str) -> list[str]:
     words = {"composition": "composition rules differ", "prompt_sha256": "other prompts were sent (transform version?)"}
     differ = [
@@ -138,7 +187,7 @@ def _differing(one: Side, other: Side, shared: Sequence[Key] | set[Key], field: 
     ]
     if not differ:
         return []
-    return [f"{words[field]}: {len(differ)} of {len(shared)} trials, first {differ[0].item_id}"]
+    return [f"{words[field]}: {len(differ)} of {count_of(len(shared), 'trial')}, first {differ[0].item_id}"]
 
 
 def _other_system(one: Side, other: Side) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from evals.comparison.changes import Change, count_changes
 from evals.comparison.pairing import Compared, Difference, Report
+from evals.nouns import count_of
 from evals.report.table import layout, rate_text
 from evals.statistics.jsonable import to_json
 from evals.statistics.rates import Rate
@@ -34,12 +35,15 @@ def comparison_lines(report: Report, show: int) -> list[str]:
 
 def _lines(compared: Compared, show: int) -> list[str]:
     mark = "FORCED, NOT COMPARABLE: " if compared.not_comparable else ""
-    title = f"{mark}A = {compared.a}, B = {compared.b}: {compared.design}, {compared.matched} trials in both"
+    title = (
+        f"{mark}A = {compared.a}, B = {compared.b}: {compared.design}, {count_of(compared.matched, 'trial')} in both"
+    )
     lines = [title, *[f"  not comparable: {reason}" for reason in compared.not_comparable]]
+    lines += [f"  note: {caution}" for caution in compared.cautions]
     for name, ids in ((compared.a, compared.only_a), (compared.b, compared.only_b)):
         if ids:
             more = f" … {len(ids) - 3} more" if len(ids) > 3 else ""
-            lines.append(f"  only in {name}, in no number: {len(ids)} items: {', '.join(ids[:3])}{more}")
+            lines.append(f"  only in {name}, in no number: {count_of(len(ids), 'item')}: {', '.join(ids[:3])}{more}")
     lines += layout(_HEADER, [difference_row(one) for one in compared.differences])
     lines += [f"  {one.dataset}, {one.measure}: {note}" for one in compared.differences for note in _notes(one)]
     if compared.design == "paired":
@@ -94,9 +98,10 @@ def _notes(one: Difference) -> list[str]:
         return ["so few items would find no difference at all"] if lost else []
     notes = [*test.notes]
     if test.dropped:
-        notes.append(f"{test.dropped} of {test.planned} trials lack a verdict on a side and are in the bounds only")
+        lacking = count_of(test.dropped, "lacks", "lack")
+        notes.append(f"of {count_of(test.planned, 'trial')}, {lacking} a verdict on a side, in the bounds only")
     if test.clusters is not None:
-        notes.append(f"{test.clusters} root items with several trials each: sign flips over root items")
+        notes.append(f"{count_of(test.clusters, 'root item')} with several trials each: sign flips over root items")
     return notes
 
 
@@ -104,7 +109,7 @@ def _changes(changes: Sequence[Change], show: int) -> list[str]:
     if not changes:
         return ["no label changed"]
     counts = ", ".join([f"{kind} {count}" for kind, count in count_changes(changes).items()])
-    lines = [f"{len(changes)} labels changed: {counts}"]
+    lines = [f"{count_of(len(changes), 'label changed', 'labels changed')}: {counts}"]
     rows = [(c.kind, c.item_id, "|".join(c.category) or "–", c.of, f"{c.was} → {c.now}") for c in changes[:show]]
     lines += layout(("change", "item", "category", "of", "labels"), rows) if rows else []
     if len(changes) > show:

@@ -10,6 +10,7 @@ from evals.comparison.measures import Case, Measure, choose, find_measure, obser
 from evals.comparison.pairing import flips_of
 from evals.comparison.sides import Key, Side
 from evals.gate.rules import AbsoluteRule, LimitRules, RelativeRule, Rules
+from evals.nouns import count_of
 from evals.statistics.paired import Comparison, Pair, compare_paired
 from evals.statistics.power import minimum_detectable_difference, minimum_detectable_from
 from evals.statistics.rates import Decision, Observation, Options, Rate, rate_of
@@ -30,7 +31,7 @@ class Ruling:
         lo, hi: interval of it; for a worsening, of the trials with a verdict on both sides.
         n: trials with a verdict; for a relative rule, on both sides.
         unscored: trials without; they were taken as the worst and as the best before the decision.
-        mde: smallest difference that n would show; where no trial differed, if one in ten did.
+        mde: smallest difference that n would show; where no trial differed, if one in ten did. None when none would.
         flips: how often a label of one run differs between its repeats, None when nothing was repeated.
         verdict: pass, fail or inconclusive.
         why: the verdict in words.
@@ -58,7 +59,7 @@ def decide_rules(rules: Rules, run: Side, base: Side | None) -> list[Ruling]:
     """
     if rules.relative and base is None:
         count = len(rules.relative)
-        need = "1 relative rule needs" if count == 1 else f"{count} relative rules need"
+        need = count_of(count, "relative rule needs", "relative rules need")
         msg = f"{need} a run to compare with: give --against"
         raise ConfigError(msg)
     found = [decide_absolute(rule, run) for rule in rules.absolute]
@@ -96,11 +97,17 @@ def decide_absolute(rule: AbsoluteRule, run: Side) -> Ruling:
         hi=shown.hi,
         n=shown.n,
         unscored=shown.unscored,
-        mde=minimum_detectable_from(limit, shown.n_eff) if shown.n else None,
+        mde=_detectable_from(limit, shown.n_eff) if shown.n else None,
         flips=None,
         verdict=verdict,
         why=_why_absolute(verdict, shown, word, limit),
     )
+
+
+def _detectable_from(limit: float, items: float) -> float | None:
+    """Return the smallest distance from a limit so many items would show, None where no rate lies so far from it."""
+    found = minimum_detectable_from(limit, items)
+    return found if found <= max(limit, 1 - limit) else None
 
 
 def _nothing(rule: AbsoluteRule | RelativeRule, measure: Measure, run: Side) -> str:
@@ -128,7 +135,7 @@ def _keeps(upper: float | None, lower: float | None, limit: float) -> Decision:
 
 
 def _why_absolute(verdict: Decision, shown: Rate, word: str, limit: float) -> str:
-    missing = f", whatever the {shown.unscored} without a verdict are" if shown.unscored else ""
+    missing = f", whatever the {shown.unscored} without a verdict would be" if shown.unscored else ""
     if verdict == "pass":
         return f"the whole interval keeps {word} {limit:g}{missing}"
     if verdict == "fail":
@@ -136,7 +143,7 @@ def _why_absolute(verdict: Decision, shown: Rate, word: str, limit: float) -> st
     if shown.lo is None or shown.hi is None:
         return "too few independent trials for an interval"
     side = "the trials without a verdict could tip it" if shown.unscored else "the interval reaches over the limit"
-    return f"{side}: {shown.n} trials are too few to say"
+    return f"{side}: {_too_few(shown.n)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,14 +225,18 @@ def _flips(measure: Measure, run: Side, dataset: str | None) -> Rate | None:
 
 
 def _why_relative(verdict: Decision, n: int, dropped: int, wrong: str) -> str:
-    missing = f", whatever the {dropped} without a verdict on both sides are" if dropped else ""
+    missing = f", whatever the {dropped} without a verdict on both sides would be" if dropped else ""
     if verdict == "pass":
         return f"the worsening stays within the margin{missing} (wrong: {wrong})"
     if verdict == "fail":
         return f"the worsening exceeds the margin{missing} (wrong: {wrong})"
     if dropped:
-        return f"{dropped} trials without a verdict on both sides could tip it (wrong: {wrong})"
-    return f"the interval of the worsening reaches over the margin: {n} trials are too few to say (wrong: {wrong})"
+        return f"{count_of(dropped, 'trial')} without a verdict on both sides could tip it (wrong: {wrong})"
+    return f"the interval of the worsening reaches over the margin: {_too_few(n)} (wrong: {wrong})"
+
+
+def _too_few(n: int) -> str:
+    return count_of(n, "trial is too few to say", "trials are too few to say")
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +281,7 @@ def decide_limits(limits: LimitRules, faults: Faults) -> list[Ruling]:
 def _share(about: str, k: int, n: int, limit: float, words: str) -> Ruling:
     share = k / n if n else None
     verdict: Decision = "inconclusive" if share is None else "pass" if share <= limit else "fail"
-    why = f"{k} of {n} trials"
+    why = f"{k} of {count_of(n, 'trial')}"
     return Ruling("limit", about, words, share, None, None, n, 0, None, None, verdict, why)
 
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from evals.attempts import as_object
 from evals.audit import audit
-from evals.comparison.sides import Side, data_drift, load_side, refusals
+from evals.comparison.sides import Side, cautions, data_drift, load_side, refusals
 from evals.exits import Exit
 from evals.folder import RunFolder
 from evals.gate.decide import Faults, Ruling, decide_limits, decide_rules, overall
 from evals.gate.rules import Rules
 from evals.metrics import FAILURES
+from evals.nouns import count_of
 from evals.preflight import count_hijacked
 from evals.rows import Row, policy_verdict
 from evals.scoring import answers_of
@@ -84,13 +85,14 @@ def hold_gate(
     if drift:
         return _stopped(run, base, Exit.DRIFT, drift)
     progress = progress_of(run.run.plan, run.run.counted)
-    left = f"{progress.errors} of {progress.planned} trials ended in an error, {progress.missing} are missing"
+    left = f"of {count_of(progress.planned, 'trial')} {progress.errors} ended in an error, {progress.missing} not done"
     if not progress.complete and not allowed.incomplete:
         return _stopped(run, base, Exit.INCOMPLETE, [f"{left}; `evals resume`, or --allow-incomplete"])
     _prove(folder)
     notes = [] if progress.complete else [f"INCOMPLETE RUN: {left}"]
     if base is not None:
         notes += _check_comparable(run, base, allowed)
+    notes += cautions(base or run, run)
     rulings = decide_rules(rules, run, base) + decide_limits(rules.limits, count_faults(folder, run, environ))
     decision = overall(rulings)
     code = {"pass": Exit.DONE, "fail": Exit.GATE_FAILED, "inconclusive": Exit.INCONCLUSIVE}[decision]

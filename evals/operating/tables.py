@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Sequence
 
+from evals.nouns import count_of
 from evals.operating.candidates import Candidate
 from evals.operating.combine import Combined
 from evals.operating.thresholds import Point, Thresholds
@@ -24,7 +25,7 @@ def threshold_lines(found: Thresholds, removed: int) -> list[str]:
         f"{found.supervisor}, set on {', '.join(found.calibrated_on)}: {found.positives} harmful, "
         f"{found.negatives} benign, {found.unscored} without a score",
         f"tested on {', '.join(found.tested_on) or 'nothing'}"
-        + (f"; {removed} shared trials removed" if removed else ""),
+        + (f"; {count_of(removed, 'shared trial')} removed" if removed else ""),
         f"AUROC {_estimate(found.auroc, found.auroc_interval)}, "
         f"average precision {_estimate(found.average_precision, found.average_precision_interval)}, "
         f"ECE {_text(found.calibration.ece)}, Brier {_text(found.calibration.brier)}",
@@ -88,7 +89,8 @@ def matrix_lines(matrix: Matrix) -> list[str]:
     lines += [f"no threshold from {', '.join(unusable)}"] if unusable else []
     removed = {cell.tested_on: cell.removed for cell in matrix.cells if cell.removed}
     total = sum([cell.removed for cell in matrix.cells])
-    lines.append(f"{total} shared trials were removed from test sides ({len(removed)} sets)")
+    gone = count_of(total, "shared trial was", "shared trials were")
+    lines.append(f"{gone} removed from test sides ({count_of(len(removed), 'set')})")
     return [*lines, *_summary(matrix), *_models(matrix), ""]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from evals.nouns import count_of
 from evals.operating.scores import Judged
 from evals.statistics.bootstrap import (
     Bootstrap,
@@ -246,8 +247,8 @@ def check_disjoint(calibration: Sequence[Judged], test: Sequence[Judged]) -> Non
     shared |= {one.item_id for one in calibration} & {one.item_id for one in test}
     if shared:
         msg = (
-            f"{len(shared)} items are on both sides, such as {min(shared)}: a threshold tested on the items it was set "
-            "on says nothing; name another run with --test, or --split"
+            f"{count_of(len(shared), 'item')} on both sides, such as {min(shared)}: a threshold tested on the items it "
+            "was set on says nothing; name another run with --test, or --split"
         )
         raise ConfigError(msg)
 

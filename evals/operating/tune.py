@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from evals.nouns import count_of
 from evals.operating.candidates import Budget, Candidate, Rated, choose_best
 from evals.operating.combine import Decided, p95, rates_of
 from evals.operating.scores import Judged
@@ -100,7 +101,8 @@ def check_enough(judged: Sequence[Judged], folds: int) -> None:
     for harmful, word in ((True, "harmful"), (False, "benign")):
         roots = len({one.cluster for one in judged if one.harmful is harmful})
         if roots < folds:
-            msg = f"{roots} {word} root items are too few to choose and test on; {folds} folds need at least {folds}"
+            few = count_of(roots, f"{word} root item is", f"{word} root items are")
+            msg = f"{few} too few to choose and test on; {folds} folds need at least {folds}"
             raise ConfigError(msg)
 
 

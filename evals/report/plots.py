@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evals.report.svg import Figure, Plane, cell, clip, count_of, legend, mark, rule, tip, word
+from evals.nouns import count_of
+from evals.report.svg import Figure, Plane, cell, clip, legend, mark, rule, tip, word
 
 _LEFT, _RIGHT = 12, 468
 HATCH = (

@@ -71,11 +71,6 @@ class Figure:
         return out.getvalue()
 
 
-def count_of(count: int, noun: str) -> str:
-    """Return a number with its noun, in the plural unless it is one."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 def cell(value: float | None) -> str:
     """Return a number as it stands in the CSV; empty where there is none."""
     return "" if value is None else f"{value:.6f}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from proxy.store.schema import COLUMNS, open_readonly
+from proxy.store.schema import COLUMNS, has_log, open_readonly, remove_own_log
 from supervisors.errors import StoreError
 
 
@@ -149,11 +149,12 @@ def _bytes(value: object) -> bytes:
 
 @contextmanager
 def open_audit(path: Path) -> Generator[SqliteAudit]:
-    """Open a journal for one pass over a consistent snapshot.
+    """Open a journal for one pass over a consistent snapshot; nothing is left beside it that was not there.
 
     Raises:
         StoreError: it cannot be opened, or turns out to be unreadable on the way.
     """
+    had_log = has_log(path)
     connection = open_readonly(path)
     connection.text_factory = _text
     try:
@@ -164,6 +165,8 @@ def open_audit(path: Path) -> Generator[SqliteAudit]:
         raise StoreError(msg) from error
     finally:
         connection.close()
+        if not had_log:
+            remove_own_log(path)
 
 
 def _text(raw: bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
@@ -169,7 +170,7 @@ def open_readonly(path: Path) -> sqlite3.Connection:
         raise StoreError(msg)
     uri = f"{path.resolve().as_uri()}?mode=ro"
     # A closed journal on a read-only medium has no side files, and SQLite cannot make them.
-    tried = (uri,) if path.with_name(path.name + "-wal").exists() else (uri, f"{uri}&immutable=1")
+    tried = (uri,) if has_log(path) else (uri, f"{uri}&immutable=1")
     problem: sqlite3.Error | None = None
     for address in tried:
         try:
@@ -186,6 +187,32 @@ def open_readonly(path: Path) -> sqlite3.Connection:
         return connection
     msg = f"cannot read the journal {path}: {problem}"
     raise StoreError(msg) from problem
+
+
+def has_log(path: Path) -> bool:
+    """Say whether a journal has its write-ahead log beside it: somebody has it open, or ended without closing it."""
+    return _log_of(path).exists()
+
+
+def remove_own_log(path: Path) -> None:
+    """Take away the empty log that reading a closed journal made, which a reader cannot do itself.
+
+    SQLite does it when the last connection that may write is closed, under its own locks: where anybody else has the
+    journal open by now, nothing happens. No byte of the journal changes, as its log is empty.
+    """
+    try:
+        if _log_of(path).stat().st_size:
+            return  # somebody writes by now
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=0.0)
+    except (OSError, sqlite3.Error):
+        return  # there is none, or the file is not ours to write to
+    with contextlib.suppress(sqlite3.Error):
+        read_version(connection)
+    connection.close()
+
+
+def _log_of(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
 
 
 def _version_of(connection: sqlite3.Connection) -> int:

@@ -134,3 +134,31 @@ def test_the_workflow_example_calls_commands_that_exist() -> None:
     assert [command[1] for command in commands] == ["data", "direct", "direct", "gate", "compare"]
     for command in commands:
         assert build_parser().parse_args(command[1:]).command == command[1]
+
+
+def test_reading_a_run_leaves_nothing_beside_its_journal(runs: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "read"
+    shutil.copytree(runs / "base", copy)
+    before = sorted([path.name for path in copy.iterdir()])
+    for verb in ("verify", "audit"):
+        assert main([verb, str(copy), "--runs-dir", str(runs), "--quiet"]) == 0
+    assert gate(runs, "absolute: [{metric: detection_rate, min: 0.3}]", str(copy), "--out", str(tmp_path / "out")) == 0
+    assert sorted([path.name for path in copy.iterdir()]) == before
+
+
+def test_runs_of_other_models_and_of_the_fake_one_are_marked(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:  # H-163
+    folder = ["--runs-dir", str(tmp_path), "--quiet"]
+    for name, tokens in (("short", "32"), ("long", "256")):
+        asked = ["--target", "fake", "--max-tokens", tokens, "--limit", "2", "--run-name", name, "--yes"]
+        assert main(["replay", "smoke", *asked, *folder]) == 0
+    capsys.readouterr()
+    main(["compare", "short", "long", "--runs-dir", str(tmp_path)])
+    said = capsys.readouterr().out
+    assert "the policy's alone (short: fake, max-tokens 32; long: fake, max-tokens 256)" in said
+    assert "note: FAKE model in short and long: synthetic replies" in said
+    assert gate(tmp_path, "absolute: [{metric: detection_rate, min: 0.5}]", "short") == 11
+    assert "note: FAKE model in short: synthetic replies" in capsys.readouterr().out
+    main(["compare", "base", "blind", "--runs-dir", str(runs)])
+    assert "note:" not in capsys.readouterr().out  # no model was asked

@@ -120,3 +120,19 @@ def test_one_failed_rule_outweighs_an_inconclusive_one() -> None:  # H-167
     rules = Rules(absolute=(FPR, AbsoluteRule(metric="detection_rate", min=0.5)))
     assert overall(decide_rules(rules, run, None)) == "fail"
     assert overall(decide_rules(Rules(absolute=(FPR,)), run, None)) == "inconclusive"
+
+
+def test_no_difference_is_promised_that_cannot_be() -> None:
+    few = decide_absolute(AbsoluteRule(metric="false_positive_rate", max=0.25), side("run", benign="0"))
+    assert few.mde is None  # by the formula 1.213
+    assert few.why == "the interval reaches over the limit: 1 trial is too few to say"
+    more = decide_absolute(AbsoluteRule(metric="false_positive_rate", max=0.25), side("run", benign="0" * 8))
+    assert more.mde == pytest.approx(0.4289, abs=1e-4)
+
+
+def test_one_trial_is_no_plural() -> None:
+    hit, missed = side("base", harmful="1"), side("now", harmful="0")
+    assert decide_relative(DR, missed, hit).why.startswith(
+        "the interval of the worsening reaches over the margin: 1 trial"
+    )
+    assert decide_relative(DR, side("now", harmful="?"), hit).why.startswith("1 trial without a verdict on both sides")

@@ -26,7 +26,7 @@ def test_a_threshold_is_set_on_one_side_and_realised_on_the_other() -> None:  # 
 
 
 def test_testing_on_the_calibration_items_is_refused() -> None:  # H-159
-    with pytest.raises(ConfigError, match=r"items are on both sides.*--split"):
+    with pytest.raises(ConfigError, match=r"items on both sides.*--split"):
         set_thresholds(CALIBRATION, CALIBRATION[:3], "s@input", QUICK)
 
 

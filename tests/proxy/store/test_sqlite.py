@@ -20,6 +20,7 @@ import orjson
 import pytest
 
 from proxy.record import Begun, Record
+from proxy.store.audit import open_audit
 from proxy.store.journal import StoredJournal
 from proxy.store.protocol import Filters
 from proxy.store.retention import Retention, forget
@@ -168,6 +169,7 @@ async def test_a_file_that_is_no_journal_is_refused_and_untouched(tmp_path: Path
 FULL_DISK = """
 import asyncio, resource, sys
 from pathlib import Path
+from proxy.store.audit import open_audit
 from proxy.store.sqlite import open_journal
 from proxy.store.testing import record
 from proxy.store.writer import WriterSettings
@@ -317,3 +319,43 @@ async def test_who_is_not_alone_leaves_the_streams_of_the_others(tmp_path: Path)
     third = await open_journal(path, settings=FAST)
     assert [one.id for one, _ in third.leftovers] == [record(1).id]
     await third.aclose()
+
+
+async def test_an_audit_leaves_nothing_beside_a_closed_journal_and_no_byte_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    opened = await open_journal(path, settings=FAST)
+    opened.accept(record(1))
+    await opened.aclose()
+    before = path.read_bytes()
+    beside = sorted(names_in(tmp_path))
+    with open_audit(path) as audit:
+        assert [row.id for row in audit.rows()] == ["rec-000000001"]
+    assert sorted(names_in(tmp_path)) == beside
+    assert path.read_bytes() == before
+
+
+async def test_an_audit_leaves_the_log_of_a_journal_at_work_alone(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    opened = await open_journal(path, settings=FAST)
+    opened.accept(record(1))
+    await opened.flush()
+    beside = sorted(names_in(tmp_path))
+    with open_audit(path) as audit:
+        assert len([*audit.rows()]) == 1
+    assert sorted(names_in(tmp_path)) == beside
+    opened.accept(record(2))
+    await opened.aclose()
+    assert rows_of(path, "SELECT count(*) FROM records") == [(2,)]
+
+
+async def test_an_audit_during_which_a_writer_begins_takes_nothing_from_it(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await (await open_journal(path, settings=FAST)).aclose()
+    with open_audit(path) as audit:
+        assert [*audit.rows()] == []
+        opened = await open_journal(path, settings=FAST)
+        opened.accept(record(1))
+        await opened.flush()
+    opened.accept(record(2))
+    await opened.aclose()
+    assert rows_of(path, "SELECT count(*) FROM records") == [(2,)]
