@@ -12,7 +12,9 @@ from typing import Any, Final
 import orjson
 
 from proxy.wire.errors import invalid
+from proxy.wire.nested import TEXTS, walk_parts
 from proxy.wire.segments import as_list, as_object
+from supervisors.types import Kind
 
 _LEFT_OUT: Final = frozenset(
     {
@@ -264,18 +266,32 @@ def message_start(reply: Mapping[str, Any]) -> Json:
 
 
 def texts_of(message: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the texts of a chat message or delta with the kind of block they belong in."""
-    for key, kind in (
-        ("reasoning_content", "thinking"),
-        ("reasoning", "thinking"),
-        ("content", "text"),
-        ("refusal", "text"),
-    ):
-        text = message.get(key)
-        if isinstance(text, str) and text:
-            yield kind, text
-            if key == "reasoning_content":
-                message = {**message, "reasoning": None}  # some servers send both
+    """Yield the texts of a chat message or delta with the kind of block they belong in, those of parts one by one.
+
+    Raises:
+        ValueError: the content is neither text nor parts, or a part holds no text: nothing is left out in silence.
+    """
+    for key in _THOUGHTS:
+        thoughts = [leaf for leaf in walk_parts(message.get(key), "reasoning") if leaf.kind is not None]
+        yield from [("thinking", str(leaf.value)) for leaf in thoughts]
+        if thoughts:
+            break  # some servers send the same under several names
+    yield from _read_parts(message.get("content"), "text")
+    yield from _read_parts(message.get("refusal"), "refusal")
+
+
+_THOUGHTS: Final = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
+_BLOCK: Final[Mapping[str, str]] = {"text": "text", "refusal": "text", "reasoning": "thinking"}
+
+
+def _read_parts(value: object, kind: Kind) -> Iterator[tuple[str, str]]:
+    parts = as_list(value)
+    for part in [value] if parts is None else parts:
+        inner = as_object(part)
+        if not (part is None or isinstance(part, str) or (inner is not None and not TEXTS.keys().isdisjoint(inner))):
+            msg = "the reply has content that is no text"
+            raise ValueError(msg)
+    yield from [(_BLOCK[leaf.kind], str(leaf.value)) for leaf in walk_parts(value, kind) if leaf.kind is not None]
 
 
 def new_block(kind: str) -> Json:

@@ -180,11 +180,50 @@ def test_a_reply_becomes_a_message(finish: str | None, stop: str | None) -> None
         reply(tool_calls=[{"function": {"name": "f", "arguments": "{"}}]),
         reply(tool_calls=[{"function": {"name": "f", "arguments": "[1]"}}]),
         reply(tool_calls=[{"function": {"name": "f", "arguments": {"a": 1}}}]),
+        reply(content=[{"type": "image_url", "image_url": {"url": "http://a/b.png"}}]),
+        reply(content=[text("hi"), 7]),
+        reply(content=True),
     ],
 )
 def test_a_reply_that_cannot_be_translated_is_an_error(broken: dict[str, Any]) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - orjson's own message or ours
         to_message(broken)
+
+
+PARTS: Any = [
+    {"type": "thinking", "thinking": [text("hm"), text("so")]},
+    text("hello "),
+    "there",
+    {"type": "refusal", "refusal": ", no"},
+    {"type": "text", "text": "", "index": 3},
+]
+"""Content as Mistral's models give it, and as others might."""
+
+
+def test_content_in_parts_becomes_blocks_whole_and_streamed() -> None:
+    said = to_message(reply(content=PARTS))["content"]
+    assert [block.get("thinking") or block.get("text") for block in said] == ["hm", "so", "hello ", "there", ", no"]
+    translator = ChatToMessages()
+    out = translator.feed(chunk(content=PARTS[:1]) + chunk(content=PARTS[1:]) + chunk("stop")) + translator.close()
+    events = [orjson.loads(frame.data) for frame in SseParser().feed(out)]
+    deltas = [event["delta"] for event in events if event["type"] == "content_block_delta"]
+    assert [delta.get("thinking") or delta.get("text") for delta in deltas] == ["hm", "so", "hello ", "there", ", no"]
+    assert [event["index"] for event in events if event["type"] == "content_block_start"] == [0, 1]
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning", "thinking", "reasoning_details"])
+def test_a_thought_is_told_once_under_whatever_name(name: str) -> None:
+    thought: Any = [{"type": "reasoning.text", "text": "hm"}] if name == "reasoning_details" else "hm"
+    for more in ({}, {"reasoning_details": [{"type": "reasoning.text", "text": "hm"}]}):
+        told: dict[str, Any] = {**more, name: thought}
+        said = to_message(reply("stop", content="hi", **told))["content"]
+        assert [block.get("thinking") or block.get("text") for block in said] == ["hm", "hi"]
+
+
+@pytest.mark.parametrize("content", [[{"type": "image_url", "image_url": {"url": "http://a/b.png"}}], 7])
+def test_a_part_of_a_stream_that_is_no_text_is_an_error(content: Any) -> None:
+    with pytest.raises(ValueError, match="no text"):
+        ChatToMessages().feed(chunk(content=content))
 
 
 def chunk(finish: str | None = None, **delta: Any) -> bytes:
