@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -12,6 +13,7 @@ from urllib.parse import urlsplit
 
 from proxy.config import Config, Examined, examine_config
 from proxy.declared import UpstreamConfig
+from proxy.extent import refusing
 from proxy.locating import name_file
 from proxy.misled import find_misled
 from proxy.plan import OPAQUE, TOOLS, UNSEEN, Request, matches
@@ -85,7 +87,8 @@ def load_checked(path: Path) -> Config:
     """
     examined = examine_config(path)
     if examined.problems:
-        further = [f"{one.path}: {one.message}" for one in check_examined(examined)]
+        with refusing(path):
+            further = [f"{one.path}: {one.message}" for one in check_examined(examined)]
         raise ConfigError(name_file(path, (*examined.problems, *examined.missing, *further)))
     return examined.require()
 
@@ -275,9 +278,10 @@ def _check_recursion(name: str, supervisor: Supervisor, config: Config) -> Itera
         served = config.served_models().get(model) if url is None and model is not None else None
         upstream = config.upstreams.get(served.upstream) if served is not None else None
         address = url or (upstream.base_url if isinstance(upstream, UpstreamConfig) else None)
-        if address is not None and urlsplit(address).netloc in own:
-            message = "its model is reached through this proxy, which would judge the judge; use the model server's URL"
-            yield Finding("error", f"supervisors.{full}", message)
+        with suppress(ValueError):  # no address at all is an error of its own
+            if address is not None and urlsplit(address).netloc in own:
+                message = "its model is reached through this proxy, which would judge the judge; use the server's URL"
+                yield Finding("error", f"supervisors.{full}", message)
 
 
 def _check_policy(path: str, policy: Policy, supervisors: Mapping[str, Supervisor]) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from heapq import nsmallest
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, cast
 
@@ -28,6 +29,7 @@ from proxy.declared import (
     UpstreamConfig,
 )
 from proxy.expand import MOVED, expand
+from proxy.extent import read_bounded, refusing
 from proxy.hints import suggest
 from proxy.locating import name_file
 from proxy.mending import Mended, mend, named_supervisors
@@ -40,7 +42,7 @@ from proxy.wire.moderations import DEFAULT_ALIAS
 from proxy.wire.segments import as_object
 from supervisors.errors import ConfigError, MissingError
 from supervisors.nesting import walk
-from supervisors.plugins import REQUIRED, SupervisorEntry, flatten_errors
+from supervisors.plugins import REQUIRED, UNKNOWN, SupervisorEntry, flatten_errors
 from supervisors.secret import Secret
 
 _STRICT = ConfigDict(frozen=True, extra="forbid")
@@ -184,7 +186,12 @@ def _with_kind(entry: Any) -> Any:
 
 
 def _names(names: Collection[str]) -> str:
-    return ", ".join(sorted(names)) or "none"
+    shown = nsmallest(MOST_PROBLEMS, names)
+    return ", ".join([*shown, "…"] if len(shown) < len(names) else shown) or "none"
+
+
+MOST_PROBLEMS: Final = 100
+"""Lines that are said of one file."""
 
 
 def unknown_names(
@@ -201,13 +208,14 @@ def unknown_names(
         supervisors: defined ones.
         named: policy, place in it, and the supervisors it names there.
     """
+    known_upstreams, known_supervisors = _names(upstreams), _names(supervisors)
     problems = [
-        f"models.{name}.upstream: unknown upstream {upstream!r}; known: {_names(upstreams)}"
+        f"models.{name}.upstream: unknown upstream {upstream!r}; known: {known_upstreams}"
         for name, upstream in models.items()
         if isinstance(upstream, str) and upstream not in upstreams
     ]
     return problems + [
-        f"policies.{name}.{place}: unknown supervisor {supervisor!r}; known: {_names(supervisors)}"
+        f"policies.{name}.{place}: unknown supervisor {supervisor!r}; known: {known_supervisors}"
         for name, place, names in named
         for supervisor in names
         if isinstance(supervisor, str) and supervisor not in supervisors
@@ -273,20 +281,15 @@ def load_config(path: Path, environ: Mapping[str, str] | None = None) -> Config:
 
 def examine_config(path: Path, environ: Mapping[str, str] | None = None) -> Examined:
     """Do as `load_config`, but return what is wrong; only a file that cannot be read at all raises `ConfigError`."""
-    try:
-        text = path.read_text("utf-8-sig")
-    except OSError as error:
-        msg = f"cannot read {path}: {error.strerror or error}"
-        raise ConfigError(msg) from error
-    except UnicodeDecodeError as error:
-        msg = f"{path} is not UTF-8: byte {error.start} cannot be read"
-        raise ConfigError(msg) from error
-    return replace(_examine(read_tree(text, str(path)), environ, path.parent), file=str(path))
+    text = read_bounded(path)
+    with refusing(path):
+        return replace(_examine(read_tree(text, str(path)), environ, path.parent), file=str(path))
 
 
 def parse_config(text: str, environ: Mapping[str, str] | None = None, folder: Path = Path()) -> Config:
     """Validate the text of a config file; see `load_config`."""
-    return _examine(read_tree(text, "the config"), environ, folder).require()
+    with refusing("the config"):
+        return _examine(read_tree(text, "the config"), environ, folder).require()
 
 
 def read_variable(name: str) -> str | None:
@@ -300,21 +303,33 @@ def _examine(tree: dict[str, Any], environ: Mapping[str, str] | None, folder: Pa
     resolved = source.resolve(tree)
     missing = tuple(source.missing)
     found: list[tuple[str, str]] = []
+    more = 0
     try:
         config = Config.model_validate(resolved)
     except ValidationError as error:
+        wrong = flatten_errors(error)
+        schema = Config.model_json_schema() if any(UNKNOWN in message for _, message in wrong) else {}
         found = [
-            (_written_path(where, expanded.moved), _with_hint(_KIND.sub(r"\1", where), message, resolved))
-            for where, message in flatten_errors(error)
+            (_written_path(where, expanded.moved), _with_hint(_KIND.sub(r"\1", where), message, resolved, schema))
+            for where, message in wrong[:MOST_PROBLEMS]
         ]
+        more = len(wrong) - len(found)  # nobody mends a thousand settings at once, and each hint takes its time
     else:
         if not expanded.problems:
             return Examined(config, (), missing)
     found = [one for one in found if not _is_misspelt(*one, found)]
     problems = [*expanded.problems, *(f"{where}: {message}" if where else message for where, message in found)]
     lines = [line for problem in problems for line in problem.splitlines()]
-    lines += [line for line in _unknown_in(tree) if line not in lines]  # pydantic stops before them
-    return Examined(None, tuple(lines), missing, mended=mend(resolved, expanded.changed, Config.model_validate))
+    said = set(lines)
+    lines += [line for line in _unknown_in(tree) if line not in said]  # pydantic stops before them
+    mended = None if more else mend(resolved, expanded.changed, Config.model_validate)
+    return Examined(None, _first(lines, more), _first(missing), mended=mended)
+
+
+def _first(lines: Sequence[str], more: int = 0) -> tuple[str, ...]:
+    """Return the first lines, and how many more there are."""
+    more += max(0, len(lines) - MOST_PROBLEMS)
+    return (*lines[:MOST_PROBLEMS], f"and {more:,} more problems") if more else tuple(lines)
 
 
 def _written_path(where: str, moved: frozenset[tuple[str, str]]) -> str:
@@ -328,10 +343,10 @@ def _written_path(where: str, moved: frozenset[tuple[str, str]]) -> str:
     return _KIND.sub(r"\1", where)
 
 
-def _with_hint(path: str, message: str, tree: Mapping[str, Any]) -> str:
-    if not message.startswith("unknown setting"):
+def _with_hint(path: str, message: str, tree: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    if not message.startswith(UNKNOWN):
         return message
-    return message.replace("unknown setting", f"unknown setting{suggest(path, tree, Config.model_json_schema())}", 1)
+    return message.replace(UNKNOWN, f"{UNKNOWN}{suggest(path, tree, schema)}", 1)
 
 
 def _is_misspelt(path: str, message: str, found: Sequence[tuple[str, str]]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -10,6 +10,7 @@ from proxy.mending import STAND_IN
 from proxy.wire.segments import as_list, as_object
 from supervisors.errors import ConfigError
 from supervisors.nearest import did_you_mean
+from supervisors.nesting import MAX_DEPTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,16 +116,22 @@ def _inline_references(tree: dict[str, Any], wrong: list[ConfigError]) -> None:
     """
     entries = as_object(tree.get("supervisors"))
     if entries is not None:
-        inliner = _Inliner(entries, wrong)
+        inliner = _Inliner(entries, wrong, iter(range(_MOST_INLINED)))
         tree["supervisors"] = {
             name: inliner.inline(entry, (name,), f"supervisors.{name}") for name, entry in entries.items()
         }
+
+
+_MOST_INLINED = 10_000
+"""Members that are named instead of written out, everywhere in a file: each may have such members of its own."""
+_MOST_HINTS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class _Inliner:
     entries: Mapping[str, Any]
     wrong: list[ConfigError]
+    budget: Iterator[int]
 
     def inline(self, entry: Any, seen: tuple[str, ...], path: str) -> Any:
         options = as_object(entry)
@@ -150,11 +157,17 @@ class _Inliner:
     def _follow(self, member: Any, seen: tuple[str, ...], path: str) -> Any:
         if not isinstance(member, str):
             return self.inline(member, seen, path)
-        if member in seen:
+        if len(self.wrong) > _MOST_HINTS:
+            msg = "not looked at any more"
+        elif member in seen:
             msg = f"a supervisor cannot contain itself: {' > '.join((*seen, member))}"
         elif member not in self.entries:
             hint = did_you_mean(member, map(str, self.entries))
             msg = f"unknown supervisor {member!r}; known: {', '.join(sorted(map(str, self.entries)))}{hint}"
+        elif len(seen) > MAX_DEPTH + 1:
+            msg = f"composites nest deeper than {MAX_DEPTH}: {' > '.join((*seen, member))}"
+        elif next(self.budget, None) is None:
+            msg = f"the composites come to more than {_MOST_INLINED:,} members, those of members included"
         else:
             return self.inline(self.entries[member], (*seen, member), path)
         self.wrong.append(ConfigError(msg, path))

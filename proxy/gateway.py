@@ -161,7 +161,7 @@ class Gateway:
         try:
             async with open_runtime(config, self.journal, self.metrics, self.hmac_key, self._tracer) as runtime:
                 await self._keep(runtime, opened)
-        except (GuardrailError, OSError) as error:
+        except Exception as error:  # whatever a file makes go wrong, what serves goes on
             if opened.cancelled():  # the process ended while a changed config was being opened
                 return
             if opened.done():
@@ -204,15 +204,18 @@ class Gateway:
             refuse_fixed(self.config, config)
             runtime = await self._open(group, config)
             await asyncio.to_thread(source.applied)
-        except (GuardrailError, OSError) as error:  # of the system: no descriptors, no space
+        except Exception as error:  # whatever a file makes go wrong, what serves goes on
             if runtime is not None:
                 runtime.users.retire()
             self.metrics.count_reload(applied=False)
             self._again = is_passing(error)
-            said = name_file(source.path, str(error).splitlines())
+            expected = isinstance(error, GuardrailError | OSError)
+            problem = str(error) if expected else f"{type(error).__name__}: {error}"
+            said = await asyncio.to_thread(name_file, source.path, problem.splitlines())
             extra = {"file": str(source.path), "problems": said.splitlines()}
             if not (again and self._again):  # said already
-                log.error("changed config rejected, the last good one stays in force", extra=extra)  # noqa: TRY400 - no bug
+                words = "changed config rejected, the last good one stays in force"
+                log.error(words, extra=extra, exc_info=None if expected else error)  # noqa: TRY400 - mostly no bug
             return
         old, self._runtime = self.runtime, runtime
         self.config, self.hosts = config, _hosts(config)

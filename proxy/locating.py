@@ -8,6 +8,9 @@ from typing import Final
 
 import yaml
 
+from proxy.extent import BoundedLoader, read_bounded
+from supervisors.errors import ConfigError
+
 _SHORT: Final = ("input", "output")
 """Top-level stages of the short form; their settings carry the paths they would have without it."""
 
@@ -18,8 +21,8 @@ def name_file(file: object, lines: Iterable[str]) -> str:
     A line that holds the name already stays as it is; without a name all do. The place is left out where it is not
     known: the file cannot be read or parsed any more, or holds nothing of the path.
     """
-    name = str(file or "")
-    root = _compose(name) if name else None
+    name, lines = str(file or ""), list(lines)
+    root = _compose(name) if name and not all(name in line for line in lines) else None
     marks = [(_mark(root, line), line) for line in lines]
     marks.sort(key=lambda found: (found[0].line, found[0].column) if found[0] is not None else (-1, -1))
     return "\n".join([line if name in line else f"{name}{_place(mark)}: {line}" for mark, line in marks])
@@ -27,10 +30,15 @@ def name_file(file: object, lines: Iterable[str]) -> str:
 
 def _compose(name: str) -> yaml.Node | None:
     try:
-        root: object = yaml.SafeLoader(Path(name).read_text("utf-8-sig")).get_single_node()
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        text = read_bounded(Path(name))
+        root: object = None if len(text) > _MOST_CHARS else BoundedLoader(text).get_single_node()
+    except (ConfigError, yaml.YAMLError):
         return None
     return root if isinstance(root, yaml.Node) else None
+
+
+_MOST_CHARS: Final = 256 * 1024
+"""Of longer files no places are told: to find them takes as long as to read the file."""
 
 
 def _mark(root: yaml.Node | None, line: str) -> yaml.Mark | None:

@@ -125,7 +125,7 @@ def _define_names(tree: dict[str, Any]) -> Iterator[str]:
     upstreams = as_object(tree.get("upstreams"))
     for name, model in (as_object(tree.get("models")) or {}).items():
         settings = as_object(model)
-        if upstreams and settings is not None and settings.get("upstream") not in upstreams:
+        if upstreams and settings is not None and settings.get("upstream") not in list(upstreams):  # it may be a list
             settings["upstream"] = next(iter(upstreams))
             yield f"models.{name}"
 

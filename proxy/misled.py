@@ -31,7 +31,10 @@ def find_misled(config: Config) -> Iterator[Doubt]:
     for name, upstream in config.upstreams.items():
         if not isinstance(upstream, UpstreamConfig) or upstream.base_url is None or upstream.vendor != "openai":
             continue
-        path = urlsplit(upstream.base_url).path.rstrip("/")
+        try:
+            path = urlsplit(upstream.base_url).path.rstrip("/")
+        except ValueError:  # no address at all, which is an error of its own
+            continue
         route = next((route for route in _ROUTES if path.endswith(route)), None)
         if route is not None:
             right = path.removesuffix(route) or "/v1"

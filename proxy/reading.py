@@ -9,20 +9,26 @@ from typing import Any, cast
 
 import yaml
 
+from proxy.extent import TOO_DEEP, BoundedLoader, check_extent
 from supervisors.errors import ConfigError
 
 
 def read_tree(text: str, name: str) -> dict[str, Any]:
-    """Return the tree of a file.
+    """Return the tree of a file, within the bounds of `proxy.extent`.
 
     Args:
         text: whole text.
         name: of the file, for errors.
 
     Raises:
-        ConfigError: it is no YAML, has a key twice, or holds no mapping.
+        ConfigError: it is no YAML, has a key twice, is too deep or too large, or holds no mapping.
     """
-    tree = _read_text(text, name)
+    try:
+        tree = _read_text(text, name)
+        check_extent(tree)
+    except ConfigError as error:
+        msg = f"{name}: {error}"
+        raise ConfigError(msg) from error
     if not isinstance(tree, dict):
         msg = f"{name}: the file must hold a mapping with at least 'upstreams'"
         raise ConfigError(msg)
@@ -32,14 +38,9 @@ def read_tree(text: str, name: str) -> dict[str, Any]:
 def _read_text(text: str, name: str) -> object:
     if text.lstrip().startswith("{"):
         try:
-            parsed: object = json.loads(text, object_pairs_hook=_refuse_repeats)
+            return _read_json(text)
         except json.JSONDecodeError:
             pass  # YAML may begin with a brace too
-        except ConfigError as error:
-            msg = f"{name}: {error}"
-            raise ConfigError(msg) from error
-        else:
-            return parsed
     try:
         loader = _StrictLoader(text)
         loader.name = name  # what its errors call the file
@@ -48,9 +49,24 @@ def _read_text(text: str, name: str) -> object:
         said = " ".join(str(error).split()).replace("<unicode string>", name)
         mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
-        msg = f"{name}: not valid YAML{where}: {said}"
+        msg = f"not valid YAML{where}: {said[:_LONGEST_WORDS]}"
         raise ConfigError(msg) from error
     return found
+
+
+def _read_json(text: str) -> object:
+    try:
+        return json.loads(text, object_pairs_hook=_refuse_repeats)
+    except RecursionError as error:
+        raise ConfigError(TOO_DEEP) from error
+    except json.JSONDecodeError:
+        raise
+    except ValueError as error:  # an integer of thousands of digits
+        msg = f"not valid: {error}"
+        raise ConfigError(msg) from error
+
+
+_LONGEST_WORDS = 1000
 
 
 def _refuse_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -62,12 +78,21 @@ def _refuse_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-class _StrictLoader(yaml.SafeLoader):
-    """A safe loader that refuses duplicate keys."""
+class _StrictLoader(BoundedLoader):
+    """A safe loader that refuses duplicate keys, and scalars that are not what their tag says."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Construct the value of one node."""
+        try:
+            return cast("Any", super()).construct_object(node, deep)  # PyYAML has no types for it
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            # PyYAML takes for granted that `!!int` stands before a number, and that every date is one.
+            problem = f"the value is no {node.tag.rpartition(':')[2]}"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark) from error
 
 
 def _construct_mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
-    construct: Any = cast("Any", loader).construct_object  # PyYAML has no types for it
+    construct: Any = cast("Any", loader).construct_object
     mapping: dict[Any, Any] = {}
     for key_node, value_node in node.value:
         key: Any = construct(key_node, deep=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from errno import EFBIG
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from proxy.wire.segments import as_list
 from supervisors.secret import Secret
@@ -50,7 +51,7 @@ class SecretSource:
 
     def _read_file(self, name: str, path: str) -> Secret:
         try:
-            text = (self.folder / name).read_text("utf-8").strip()
+            text = _read_secret(self.folder / name)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or "it is not a text file"
             self.missing.append(f"{path}: cannot read the secret file {name}: {reason}")
@@ -59,6 +60,20 @@ class SecretSource:
             self.missing.append(f"{path}: the secret file {name} is empty")
             return _stand_in(f"file:{name}")
         return Secret(f"file:{name}", text)
+
+
+def _read_secret(path: Path) -> str:
+    """Return the text of a file; a device or a pipe might never end."""
+    if not path.is_file() and path.exists():
+        raise ValueError(path)
+    with path.open("rb") as file:
+        raw = file.read(_MOST_BYTES + 1)
+    if len(raw) > _MOST_BYTES:
+        raise OSError(EFBIG, f"it is larger than {_MOST_BYTES // 1024} KiB")
+    return raw.decode("utf-8").strip()
+
+
+_MOST_BYTES: Final = 64 * 1024
 
 
 def _stand_in(reference: str) -> Secret:

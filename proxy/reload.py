@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from proxy.config import Config, load_config
+from proxy.extent import MOST_BYTES, is_regular
 from supervisors.errors import ConfigError
 
 
@@ -61,11 +63,22 @@ def as_read(config: Config) -> Config:
 
 
 def fingerprint(path: Path) -> str | None:
-    """Return a digest of a file, None while it cannot be read."""
+    """Return a digest of a file, None while it cannot be read; of one too large for a config, what tells a change."""
+    if not is_regular(path):  # a pipe would be read empty, or make its reader wait
+        return None
     try:
-        return sha256(path.read_bytes()).hexdigest()
+        with path.open("rb") as file:
+            raw, found = file.read(MOST_BYTES + 1), os.fstat(file.fileno())
     except OSError:
         return None
+    return sha256(raw).hexdigest() if len(raw) <= MOST_BYTES else f"{found.st_size} bytes, {found.st_mtime_ns}"
+
+
+def require_regular(path: Path) -> None:
+    """Raise `ConfigError` for what cannot be read again while requests are served."""
+    if path.exists() and not is_regular(path):
+        msg = f"{path} is no regular file and cannot be read again"
+        raise ConfigError(msg)
 
 
 @dataclass(slots=True)
@@ -92,6 +105,7 @@ class ConfigSource:
         Raises:
             ConfigError: one line a problem.
         """
+        require_regular(self.path)
         self.parsed = fingerprint(self.path)  # before: an edit in between is one that is still to be seen
         return self.adapt(load_config(self.path))
 

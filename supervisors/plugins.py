@@ -119,8 +119,9 @@ def flatten_errors(error: ValidationError) -> list[tuple[str, str]]:
 
 
 REQUIRED: Final = "this setting is required"
+UNKNOWN: Final = "unknown setting"
 _PLAIN: Final = {
-    "extra_forbidden": "unknown setting; `guardrail-proxy schema` lists the known ones",
+    "extra_forbidden": f"{UNKNOWN}; `guardrail-proxy schema` lists the known ones",
     "missing": REQUIRED,
     "tuple_type": "must be a list, as in [name]",
     "frozen_set_type": "must be a list, as in [name]",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from proxy.arguments import Subparsers, take_config
+from proxy.arguments import Subparsers, say_errors, take_config
 from proxy.checks import check_examined
 from proxy.config import Examined, config_version, examine_config
+from proxy.extent import refusing
 from proxy.locating import name_file
 from proxy.outside import find_missing
 from supervisors.errors import ConfigError
@@ -23,6 +24,15 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print one line a finding; returns 0 when there is no error, otherwise 2."""
+    try:
+        with refusing(args.config):
+            return _run(args)
+    except ConfigError as error:
+        say_errors(error, args.config)
+        return 2
+
+
+def _run(args: argparse.Namespace) -> int:
     try:
         examined = examine_config(args.config)
     except ConfigError as error:

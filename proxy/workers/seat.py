@@ -17,6 +17,7 @@ from secrets import token_bytes
 from typing import Final
 
 from proxy.config import read_variable
+from proxy.extent import read_bounded
 from proxy.workers.crew import Crew
 from proxy.workers.shared import publish
 
@@ -89,7 +90,7 @@ def serve_crew(args: argparse.Namespace, listener: socket.socket, started: Calla
         if len(os.fsencode(folder)) > _LONGEST_FOLDER:
             sys.stderr.write(f"error: {folder} is too long for sockets in it; set PROMETHEUS_MULTIPROC_DIR\n")
             return 2
-        publish(folder, args.config.read_text("utf-8-sig"))
+        publish(folder, read_bounded(args.config))
         return _run(args, listener, folder, started)
     except OSError as error:
         sys.stderr.write(f"error: the workers in {folder} cannot be served: {error}\n")

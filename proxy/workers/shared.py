@@ -13,9 +13,10 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from proxy.config import Config, load_config, parse_config
+from proxy.config import Config, parse_config
+from proxy.extent import is_regular, read_bounded
 from proxy.locating import name_file
-from proxy.reload import as_read, fingerprint
+from proxy.reload import as_read, fingerprint, require_regular
 from supervisors.errors import ConfigError
 
 log = logging.getLogger(__name__)
@@ -91,8 +92,8 @@ class SharedSource:
     def fingerprint(self) -> str | None:
         """Return a digest of the file, None while it cannot be read."""
         try:
-            return _digest(self.path.read_text("utf-8-sig"))
-        except (OSError, UnicodeDecodeError):
+            return _digest(read_bounded(self.path)) if is_regular(self.path) else None
+        except ConfigError:
             return fingerprint(self.path)
 
     @property
@@ -104,11 +105,8 @@ class SharedSource:
         return (self._folder / _CONFIG).read_text("utf-8")
 
     def _read_file(self) -> str:
-        try:
-            return self.path.read_text("utf-8-sig")
-        except (OSError, UnicodeDecodeError):
-            load_config(self.path)  # says what is wrong with it
-            raise
+        require_regular(self.path)
+        return read_bounded(self.path)
 
 
 def _digest(text: str) -> str:

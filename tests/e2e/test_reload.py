@@ -96,6 +96,45 @@ async def test_a_file_that_cannot_be_served_changes_nothing(tmp_path: Path) -> N
         assert await served.metric('config_reload_total{result="applied"} 0.0')
 
 
+DEEP = "a: " + "[" * 400 + "]" * 400
+BOMB = "\n".join(["a0: &a0 [1]", *[f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 9)]])
+BROKEN = (DEEP, "{" * 5000, BOMB, "a: &a [*a]", "a: 2026-13-45", "a: " + "9" * 5000, '{"a": "\\ud800"}', "\0", "- 1")
+
+
+async def test_a_file_of_any_shape_is_rejected_and_the_next_one_is_read(tmp_path: Path) -> None:  # O-05, R-05
+    async with FakeUpstream() as up, edited(up, tmp_path, **judged()) as served:
+        before = await served.version()
+        for number, text in enumerate(BROKEN, 1):
+            await served.reload(text, "rejected", number)
+            assert (await served.proxy.chat(CANARY)).status_code == 400
+        assert await served.version() == before
+        await served.reload(written(up, tmp_path), "applied")
+        assert (await served.proxy.chat(CANARY)).status_code == 200
+
+
+class Trips(ConfigSource):
+    """A source that fails as nothing of ours should."""
+
+    def read(self) -> Config:
+        """Fail."""
+        raise RecursionError(0)
+
+
+async def test_a_bug_in_the_check_of_a_file_does_not_end_what_serves(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:  # O-05
+    path = tmp_path / "config.json"
+    async with FakeUpstream() as up:
+        path.write_text(written(up, tmp_path))
+        async with serving(load_config(path), Trips(path)) as proxy:
+            served = Edited(proxy, path)
+            await served.reload("a: 1", "rejected")
+            assert (await proxy.chat()).status_code == 200
+    (said,) = [one for one in caplog.records if one.message.startswith("changed config rejected")]
+    assert vars(said)["problems"] == [f"{path}: RecursionError: 0"]
+    assert said.exc_info is not None
+
+
 async def test_a_stream_ends_under_the_config_it_began_with(tmp_path: Path) -> None:
     async with FakeUpstream() as up, edited(up, tmp_path, **judged("output")) as served:
         before = await served.version()
