@@ -21,6 +21,17 @@ _SHORTEST_RUN: Final = 16
 _RUN_CHARS: Final = 4096
 WORD_CHARS: Final = 256
 """Longest word that is not cut."""
+_FEWEST_PAIRS: Final = 8
+_NEAR_CHARS: Final = 32
+_FEWEST_AT_END: Final = 2
+_PAIR: Final = re.compile(r"(?:0x|\\x)?[A-Za-z0-9+/]{0,2}")
+_PAIRS_BEHIND: Final = re.compile(r"(?:[\s:,;.-]{1,2}[A-Za-z0-9+/]{1,2}(?:x0|x\\)?(?![A-Za-z0-9+/]))*")
+_PAIRS_AHEAD: Final = re.compile(
+    r"(?:[\s:,;.-]{1,2}(?:0x|\\x)?[A-Za-z0-9+/]{1,2}(?![A-Za-z0-9+/]))*[\s:,;.-]{0,2}(?:0|0x|\\x?)?"
+)
+"""Bytes in hex, ``76 69`` or ``0x76, 0x69``, or base64 in letters; what is behind a place is matched backwards."""
+_SEAM: Final = re.compile(r"[\s:,;.-]+")
+_IN_PAIR: Final = re.compile(r"[\\A-Za-z0-9+/]*")
 _MARKS: Final = frozenset({"Cf", "Cc", "Mn", "Mc", "Me"})
 _JOINING: Final = re.compile("[\u1160-\u11ff\u314f-\u3163\ud7b0-\ud7ff\uff9e\uff9f\uffc2-\uffdc]")
 """Hangul vowels and finals and half-width voiced marks: normalisation joins them to the letter before them."""
@@ -190,9 +201,27 @@ def clear_of_cuts(text: str, position: int) -> int:
         ahead = len(after) - len(after.lstrip(_RUN))
         if _SHORTEST_RUN <= behind + ahead < _RUN_CHARS:
             position -= behind
+        else:
+            position -= _count_pairs(before, after)
     while 0 < position < len(text) and (unicodedata.combining(text[position]) or text[position] in _JOINERS):
         position -= 1
     return position
+
+
+def _count_pairs(before: str, after: str) -> int:
+    """Return how many characters before a frontier belong to a run that is written in pairs or in single letters."""
+    cut, rest = _IN_PAIR.match(before[: -_NEAR_CHARS - 1 : -1]), _IN_PAIR.match(after)
+    if cut is None or rest is None or _PAIR.fullmatch(cut[0][::-1] + rest[0]) is None:
+        return 0
+    for chars in (_NEAR_CHARS, _RUN_CHARS):  # a copy of all that is before is needed for few texts only
+        behind, ahead = _PAIRS_BEHIND.match(before[: -chars - 1 : -1], cut.end()), _PAIRS_AHEAD.match(after, rest.end())
+        if behind is None or ahead is None or behind.end() < chars // 2:
+            break
+    if behind is None or ahead is None or behind.end() + ahead.end() >= _RUN_CHARS:
+        return 0
+    pairs = len(_SEAM.findall(behind[0])) + len(_SEAM.findall(ahead[0]))
+    fewest = _FEWEST_AT_END if ahead.end() == len(after) else _FEWEST_PAIRS
+    return behind.end() if pairs >= fewest else 0
 
 
 def end_of_words(text: str, start: int) -> int:

@@ -33,6 +33,9 @@ MAX_ESCAPES = 16_384
 """Bounds of one request (G-08). Base64 and hex runs are not counted when they do not decode to text: trying them is
 linear in the input, and a log of hashes is not an attack. Escapes are: a page has thousands of entities, not more."""
 
+MAX_LAYERS = 8 * MAX_SPANS
+"""Readings of the runs of one kind in one text, with those that only tell where words may begin and end."""
+
 _ESCAPES: frozenset[Variant] = frozenset({"tags", "url", "html", "escape"})
 _NEAR = 32
 """Characters between two escapes up to which they belong to one decoded span."""
@@ -83,7 +86,7 @@ class Layer:
         text: what is searched.
         chain: decodings that led here, outermost first; empty for the raw text.
         origin: the layer it was decoded from, None for the raw text.
-        run: where in `origin` the encoded run is, when the text is a run decoded on its own.
+        run: the encoded run of `origin`, when the text is what that says.
         escapes: what was replaced in place, when the text is that of `origin` with its escapes read.
         shown: who reads the whole text should see it; false where only a search for words has to.
     """
@@ -91,7 +94,7 @@ class Layer:
     text: str
     chain: tuple[Variant, ...] = ()
     origin: Layer | None = None
-    run: Place | None = None
+    run: Run | None = None
     escapes: Escapes | None = None
     shown: bool = True
 
@@ -187,7 +190,9 @@ class Layer:
     def _to_raw(self, place: Place) -> Place:
         if self.origin is None:
             return place
-        return self.origin.locate("raw", *(self.run or self.offsets.locate(*place)))
+        return self.origin.locate(
+            "raw", *(self.offsets.locate(*place) if self.run is None else self.run.locate(*place))
+        )
 
     def is_touched_by(self, places: Iterable[Piece | Run]) -> bool:
         """Say whether some range of `text` holds anything that the layer it was decoded from does not show."""
@@ -209,7 +214,7 @@ class Layer:
             return
         chain = ">".join(self.chain)
         if self.run is not None:
-            yield Decoded(*origin.locate("raw", *self.run), self.text, chain)
+            yield Decoded(*origin.locate("raw", self.run.start, self.run.end), self.text, chain)
             return
         hiding = () if self.escapes is None else self.escapes.hiding
         for (start, end), group in _group(hiding, origin.text):
@@ -290,10 +295,13 @@ def _decode_runs(layer: Layer, kind: Variant, usage: Usage) -> _Found | None:
     layers: list[Layer] = []
     for run in find_runs(kind, layer.text):
         if layer.is_touched_by([run]):
-            usage = replace(usage, spans=usage.spans + 1, chars=usage.chars + len(run.text))
+            if run.shown:
+                usage = replace(usage, spans=usage.spans + 1, chars=usage.chars + len(run.text))
+            elif len(layers) >= MAX_LAYERS:
+                usage = replace(usage, spans=MAX_SPANS + 1)
             if usage.exhausted:
                 return _Found(layers, usage)
-            layers.append(Layer(run.text, (*layer.chain, kind), layer, run=Place(run.start, run.end)))
+            layers.append(Layer(run.text, (*layer.chain, kind), layer, run=run, shown=run.shown))
     return _Found(layers, usage) if layers else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -73,6 +74,10 @@ DISGUISES = {
     "wide spaces": "violet" + " \t\n" * 30 + "umbrella",
     "base64": ENCODED,
     "hex": CANARY.encode().hex(),
+    "hex in pairs": " ".join([f"{ord(char):02x}" for char in CANARY]),
+    "hex with 0x": ", ".join([f"0x{ord(char):02x}" for char in CANARY]),
+    "base64 in pieces": " ".join(re.findall(".{1,4}", base64.b64encode(CANARY.encode()).decode())),
+    "base64 in letters": " ".join(base64.b64encode(CANARY.encode()).decode()),
     "one escape": '{"a": "\\u0076iolet umbrella"}',
     "escaped space": '{"violet\\u0020umbrella": 1}',
     "escaped line break": '{"a": "violet\\numbrella"}',
@@ -89,9 +94,10 @@ DISGUISES = {
 @pytest.mark.parametrize("size", [1, 3, 8])
 @pytest.mark.parametrize("disguise", DISGUISES)
 def test_no_part_of_a_disguised_canary_leaves(disguise: str, size: int) -> None:  # S-01, D-03
-    text = f"All is well. {DISGUISES[disguise]} And on it goes for a while."
-    left = released(RULES, [text[i : i + size] for i in range(0, len(text), size)])
-    assert "All is well. {".startswith(left.replace('{"', "{"))
+    for lead in ("", "And so, ", "But now, as ever, "):
+        text = f"{lead}All is well. {DISGUISES[disguise]} And on it goes for a while."
+        left = released(RULES, [text[i : i + size] for i in range(0, len(text), size)])
+        assert f"{lead}All is well. {{".startswith(left.replace('{"', "{"))
 
 
 KEYWORD = Rules(keywords=("zwpq",), loose=True)

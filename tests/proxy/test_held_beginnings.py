@@ -160,4 +160,4 @@ def test_panels_of_judges_alone_hold_nothing_back() -> None:
         {"use": "vote", "strategy": "any", "members": {"a": Always(capability="growth"), "b": Always()}}
     )
     gate = Gate(plan_of(vote, window_chars=16), FRAMES, 0, 1)
-    assert text_of(run_gate(gate, [delta("a b " * 9)])) == "a b " * 9
+    assert text_of(run_gate(gate, [delta("ab cde " * 9)])) == "ab cde " * 9

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import random
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -175,7 +176,10 @@ def test_a_long_hex_run_is_one_run() -> None:
     assert span.text == "word " * 5000
 
 
-@pytest.mark.parametrize("kind", ["prose", "base64", "hashes", "strays", "escapes"])
+@pytest.mark.parametrize(
+    "kind",
+    ["prose", "base64", "hashes", "strays", "escapes", "line breaks", "backslashes", "words", "letters", "pairs"],
+)
 def test_a_megabyte_takes_four_times_as_long_as_its_quarter(kind: str) -> None:  # G-08
     text = {
         "prose": "The quick brown fox jumps. " * 40_000,
@@ -183,6 +187,11 @@ def test_a_megabyte_takes_four_times_as_long_as_its_quarter(kind: str) -> None: 
         "hashes": "\n".join([NOISE.randbytes(20).hex() for _ in range(25_000)]),
         "strays": base64.b64encode((b"a readable text in here " + b"\x00\xff\x01") * 28_000).decode(),
         "escapes": "%41&lt;\\u0041 " * 70_000,
+        "line breaks": "word\\n" * 170_000,
+        "backslashes": "\\" * 1_000_000,
+        "words": "aGVs " * 200_000,
+        "letters": " ".join(base64.b64encode(b"a readable text in here " * 15_600).decode()),
+        "pairs": " ".join(re.findall("..", (b"a readable text in here " * 13_000).hex())),
     }[kind]
     assert_linear(lambda size: find_variants(text[:size]), len(text) // 4)
 
