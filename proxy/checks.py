@@ -16,12 +16,12 @@ from proxy.declared import UpstreamConfig
 from proxy.extent import refusing
 from proxy.locating import name_file
 from proxy.misled import find_misled
-from proxy.plan import OPAQUE, TOOLS, UNSEEN, Request, matches
+from proxy.plan import OPAQUE, TOOLS, UNSEEN
 from proxy.policy import Policy, StagePolicy
 from proxy.record import BYPASS_TASK
 from proxy.resolving import find_unresolved
+from proxy.unreached import find_unreached
 from proxy.wire.adapter import EMBEDDINGS_ROUTE, INPUT_ONLY, MODERATIONS_ROUTE
-from proxy.wire.chat import CHAT
 from supervisors.ask import judged_stages, stream_capability
 from supervisors.errors import ConfigError
 from supervisors.nesting import walk
@@ -98,7 +98,7 @@ def _check_all(config: Config) -> Iterator[Finding]:
     if not config.policies:
         yield Finding("warning", "policies", "no policy: everything passes unjudged")
     else:
-        yield from _check_unjudged(config)
+        yield from [Finding("warning", one.path, one.message) for one in find_unreached(config)]
     for name, supervisor in config.supervisors.items():
         yield from _check_panels(name, supervisor)
         yield from _check_recursion(name, supervisor, config)
@@ -210,22 +210,6 @@ def _check_attachments(config: Config) -> Iterator[Finding]:
     for name, key in config.keys.items():
         if "*" not in models:
             yield from _check_matches(f"keys.{name}.models", key.models, models)
-
-
-def _check_unjudged(config: Config) -> Iterator[Finding]:
-    """A model that no policy reaches, for some caller at least, would pass unjudged (G-18)."""
-    callers = [(name, key.tags) for name, key in config.keys.items()] or [("", ())]
-    for model in config.served_models():
-        requests = [Request(model, key, CHAT.route, tags) for key, tags in callers]
-        bare = [one for one in requests if not any(matches(policy.attach, one) for policy in config.policies.values())]
-        if bare:
-            names = ", ".join(sorted([one.key for one in bare if one.key]))
-            who = f" for the keys {names}" if names else ""
-            message = (
-                f"coverage gap: no policy is attached to it on {CHAT.route}{who}: it passes unjudged; "
-                "name it in the attach.models of a policy, or leave attach out of one to cover every model"
-            )
-            yield Finding("warning", f"models.{model}", message)
 
 
 def _check_matches(path: str, patterns: Iterable[str], names: Collection[str]) -> Iterator[Finding]:
@@ -364,7 +348,7 @@ def _check_coverage(path: str, settings: StagePolicy, supervisors: Mapping[str, 
     missing = sorted({"conversation", "system", "tool_def"} - judged)
     if path.endswith(".input") and parts and len(parts) == len(settings.forced) and missing:
         message = (
-            f"coverage gap: no forced supervisor judges the scope {' or '.join(missing)} by itself; "
+            f"coverage gap: no forced supervisor of this policy judges the scope {' or '.join(missing)} by itself; "
             f"add it to the scopes of one: scopes: [{', '.join(sorted(judged | set(missing)))}]"
         )
         yield Finding("warning", path, message)

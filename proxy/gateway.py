@@ -14,6 +14,7 @@ from proxy.failures import shutting_down
 from proxy.journals import open_configured
 from proxy.locating import name_file
 from proxy.metrics import Metrics
+from proxy.outside import refuse_missing
 from proxy.reload import Source, Watched, is_passing, refuse_fixed
 from proxy.runtime import Runtime, declared_labels, open_runtime
 from proxy.store.journal import StoredJournal
@@ -115,6 +116,7 @@ class Gateway:
         Raises:
             GuardrailError: something could not be opened.
         """
+        await asyncio.to_thread(refuse_missing, self.config)
         journal = await open_configured(self.config.journal, self.metrics.count)
         self._journal = journal
         self.metrics.watch(journal)

@@ -15,7 +15,7 @@ from supervisors.ask import ask, close_part, judged_stages
 from supervisors.ask import log as failures
 from supervisors.cascade import Cascade
 from supervisors.chat import ChatService
-from supervisors.errors import ConfigError, GuardrailError
+from supervisors.errors import ConfigError, GuardrailError, MissingError
 from supervisors.nesting import walk
 from supervisors.transport import HttpClient
 from supervisors.types import Assessment, Context, Endpoint, Exchange, Segment, Stage, Supervisor, Verdict
@@ -182,7 +182,12 @@ async def _start_servers(
         if model is None or model.upstream in started or not isinstance(upstream, LocalUpstreamConfig):
             continue
         settings = LocalSettings(upstream.model, upstream.path, upstream.n_ctx, upstream.slots, upstream.threads)
-        started[model.upstream] = await start_local(settings)
+        try:
+            started[model.upstream] = await start_local(settings)
+        except MissingError as error:
+            raise MissingError(
+                str(error).removeprefix(f"{error.path}: "), f"upstreams.{model.upstream}.path"
+            ) from error
         stack.push_async_callback(started[model.upstream].aclose)
     return started
 

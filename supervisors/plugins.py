@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
+from inspect import iscoroutinefunction, isfunction, ismethod, unwrap
 from typing import Annotated, Any, Final, cast
 
 from pydantic import BaseModel, PlainSerializer, PlainValidator, ValidationError, WithJsonSchema
@@ -48,7 +49,7 @@ def load_kind(point: EntryPoint) -> Any:
     if not callable(getattr(kind, "model_validate", None)):
         msg = f"{point.name}: cannot be loaded: {point.value} reads no options: derive it from pydantic.BaseModel"
         raise ConfigError(msg)
-    if _is_model(kind) and not callable(getattr(kind, "assess", None)):
+    if _is_model(kind) and not is_asked(kind):
         raise ConfigError(_judges_nothing(point))
     return kind
 
@@ -56,6 +57,21 @@ def load_kind(point: EntryPoint) -> Any:
 def _is_model(kind: object) -> bool:
     """Say whether a class is made of its options; any other may build what it likes of them."""
     return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def is_asked(kind: object) -> bool:
+    """Say whether the `assess` of a class or object gives something to wait for.
+
+    A plain function does if it says so (``-> Awaitable[Verdict]``), or if what it wraps is a coroutine function.
+    """
+    assess: Any = getattr(kind, "assess", None)
+    if not callable(assess):
+        return False
+    plain = unwrap(assess)
+    if not (isfunction(plain) or ismethod(plain)):
+        return True  # an object that is called: nothing is known of it
+    said = str(getattr(plain, "__annotations__", {}).get("return", ""))
+    return any(map(iscoroutinefunction, (assess, plain))) or any(word in said for word in ("Awaitable", "Coroutine"))
 
 
 def _judges_nothing(point: EntryPoint) -> str:
@@ -93,7 +109,7 @@ def build_supervisor(entry: object) -> Supervisor:
         built = validate(options)
     except ValidationError as error:
         raise nest_errors(error) from error
-    if getattr(built, "assess", None) is None:
+    if not is_asked(built):
         raise ValueError(_judges_nothing(plugins[use]))  # a class of another kind, which builds what it likes
     return built
 

@@ -121,6 +121,14 @@ def test_what_cannot_work_together_is_an_error(parts: dict[str, Any], said: str)
         ({}, "policies: no policy: everything passes unjudged"),
         (policy(), "policies.p: an empty policy lets everything through"),
         (
+            policy(input={"forced": ["words"]}),
+            "policies: coverage gap: no policy judges the output of all models on /v1/chat/completions: it passes",
+        ),
+        (
+            policy(output={"forced": ["words"]}),
+            "policies: coverage gap: no policy judges the input of all models on /v1/chat/completions: it passes",
+        ),
+        (
             policy(input={"forced": ["words"], "on_unknown": "log"}),
             "policies.p.input.on_unknown: a failed supervisor lets",
         ),
@@ -130,7 +138,7 @@ def test_what_cannot_work_together_is_an_error(parts: dict[str, Any], said: str)
         ),
         (
             policy(input={"forced": ["judge"]}),
-            "p.input: coverage gap: no forced supervisor judges the scope system or tool_def",
+            "p.input: coverage gap: no forced supervisor of this policy judges the scope system or tool_def",
         ),
         (
             {"supervisors": {"w": {**WORDS, "turns": "last_user"}}, **policy(input={"forced": ["w"]})},

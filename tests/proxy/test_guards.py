@@ -94,14 +94,14 @@ def test_try_asks_a_supervisor_of_a_config(folder: Path, capsys: pytest.CaptureF
 
 def test_try_starts_the_local_model_that_a_judge_needs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tree = {
-        "upstreams": {"local": {"use": "local", "path": str(folder / "violet.gguf")}},
-        "models": {"small": {"upstream": "local"}},
+        "upstreams": {"own": {"use": "local", "path": str(folder / "violet.gguf")}},
+        "models": {"small": {"upstream": "own"}},
         "supervisors": {"judge": {"use": "judge", "model": "small"}},
     }
     file = folder / "config.yaml"
     file.write_text(yaml.safe_dump(tree))
     assert run("try", "x", "--config", str(file)) == 2
-    assert "violet.gguf" in capsys.readouterr().err
+    assert f"upstreams.own.path: no such file: {folder / 'violet.gguf'}" in capsys.readouterr().err
 
 
 def test_try_says_unknown_with_its_cause_and_exits_with_1(capsys: pytest.CaptureFixture[str]) -> None:

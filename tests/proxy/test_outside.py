@@ -10,7 +10,9 @@ import pytest
 
 from proxy.cli import main
 from proxy.config import Config
-from proxy.outside import find_missing
+from proxy.gateway import Gateway
+from proxy.outside import find_missing, is_installed
+from supervisors.errors import MissingError
 from supervisors.secret import Secret
 
 
@@ -35,6 +37,26 @@ def test_a_model_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_database_without_its_library_is_named() -> None:
     said = "it needs psycopg: pip install 'guardrail-proxy[postgres]'"
     assert missing(journal={"postgres": Secret("env:X", "postgresql://x")}) == [("journal.postgres", said)]
+
+
+def test_tracing_without_its_libraries_is_named() -> None:
+    tree = {"upstreams": {"main": {"base_url": "http://127.0.0.1:1/v1"}}, "tracing": {"export": "otlp"}}
+    config = Config.model_validate(tree)
+    (found,) = find_missing(config, lambda name: not name.startswith("opentelemetry"))
+    assert (found.path, "guardrail-proxy[otel]" in found.message) == ("tracing.export", True)
+    assert [one.path for one in find_missing(config, lambda _: True)] == []
+    assert is_installed("proxy.outside")
+    assert not is_installed("violet_umbrella.sdk")
+
+
+async def test_a_start_without_what_it_needs_begins_no_chain(tmp_path: Path) -> None:
+    small = {"use": "local", "path": str(tmp_path / "gone.gguf")}
+    journal = tmp_path / "j.sqlite3"
+    gateway = Gateway(Config.model_validate({"upstreams": {"small": small}, "journal": {"path": str(journal)}}))
+    with pytest.raises(MissingError, match="no such file"):
+        async with gateway.serving():
+            pass
+    assert not journal.exists()
 
 
 def test_validate_says_what_the_start_would_miss(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

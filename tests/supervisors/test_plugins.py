@@ -19,6 +19,14 @@ SOURCES = {
     "broken_body": "raise KeyError('umbrella')\n",
     "no_assess": "from pydantic import BaseModel\n\nclass Shouting(BaseModel):\n    use: str\n",
     "no_options": "class Shouting:\n    async def assess(self, exchange, context): ...\n",
+    "not_async": (
+        "from pydantic import BaseModel\n\nclass Shouting(BaseModel):\n    use: str\n"
+        "    def assess(self, exchange, context): ...\n"
+    ),
+    "async_generator": (
+        "from pydantic import BaseModel\n\nclass Shouting(BaseModel):\n    use: str\n"
+        "    async def assess(self, exchange, context):\n        yield\n"
+    ),
     "raises": (
         "from pydantic import BaseModel\n\nclass Shouting(BaseModel):\n    use: str\n"
         "    async def assess(self, exchange, context):\n        return {}['violet']\n"
@@ -35,6 +43,8 @@ SAID = {
     "no_such_class": "cannot be loaded: AttributeError: module 'shout_no_such_class' has no attribute 'Shouting'",
     "broken_body": "cannot be loaded: KeyError: 'umbrella'",
     "no_assess": "cannot be loaded: shout_no_assess:Shouting judges nothing: it needs async def assess",
+    "not_async": "cannot be loaded: shout_not_async:Shouting judges nothing: it needs async def assess",
+    "async_generator": "cannot be loaded: shout_async_generator:Shouting judges nothing: it needs async def assess",
     "no_options": "cannot be loaded: shout_no_options:Shouting reads no options",
 }
 
