@@ -282,7 +282,8 @@ class Upstream:
         fields = cast("dict[str, Any]", orjson.loads(body))
         settings = self._settings
         model = str(fields.get("model"))
-        return VendorCall(settings.vendor, model, route, fields, _remaining(until), settings.base_url, settings.api_key)
+        url, key, own = settings.base_url, settings.api_key, settings.extra_headers
+        return VendorCall(settings.vendor, model, route, fields, _remaining(until), url, key, own)
 
     @staticmethod
     async def _complete_with_vendor(call: VendorCall) -> dict[str, Any]:

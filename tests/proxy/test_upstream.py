@@ -321,6 +321,14 @@ async def test_another_vendor_is_answered_in_openai_form(up: FakeUpstream, make:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*ReadOnly:UserWarning")  # litellm's own imports
+async def test_another_vendor_is_sent_the_fixed_headers(up: FakeUpstream, make: Make) -> None:
+    upstream = make(vendor="hosted_vllm", timeout_s=30.0, extra_headers=(("x-tenant", "violet"),))
+    await upstream.complete("/chat/completions", BODY)
+    assert dict(up.received[-1].headers)["x-tenant"] == "violet"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*ReadOnly:UserWarning")  # litellm's own imports
 async def test_errors_of_another_vendor_are_those_of_the_table(up: FakeUpstream, make: Make) -> None:
     upstream = make(vendor="hosted_vllm", timeout_s=30.0)
     for status, expected in ((401, 502), (400, 400), (429, 429), (500, 500)):
