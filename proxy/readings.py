@@ -8,7 +8,7 @@ from proxy.frontier import Field, holdback_start
 from proxy.literals import masks_strings
 from proxy.passes import Group, Pass, first_open, holdback_of
 from proxy.redact import Mark, RedactionImpossible, mask_arguments, mask_json
-from proxy.wire.segments import SegmentList
+from proxy.wire.segments import JOINED, SegmentList
 from supervisors.types import Media, Segment, Supervisor
 
 
@@ -87,6 +87,8 @@ class Readings:
             return
         if grown.over and end == grown.length:
             self._ended.update([one.path for one in made])  # strings inside arguments have ended with them
+        if path.endswith(JOINED):
+            return  # each of these texts is a field too
         seen: set[str] = set()
         for begin, stop in grown.stretches(start, end):
             text = grown.text[begin:stop]

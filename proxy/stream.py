@@ -19,6 +19,7 @@ from proxy.readings import Readings, credit_of, mask_held
 from proxy.redact import Mark, RedactionImpossible, marks_at, merge_spans
 from proxy.windows import Reach, add_field, cut_windows, judged_fields
 from proxy.wire.adapter import Chunk, Frames, Piece
+from proxy.wire.segments import JOINED
 from supervisors.light import light_dataclass
 from supervisors.types import Assessment, Cause, Kind, Label, Segment, Span, Supervisor, Verdict, unknown
 
@@ -275,7 +276,7 @@ class Gate:
 
     def _mark(self, found: Sequence[Span]) -> None:
         """Mark new spans; the overlap of windows finds some again that are marked already."""
-        spans = self._strip_signed([span for span in found if not self._is_marked(span)])
+        spans = self._strip_signed([span for span in found if not self._is_marked(span) and self._is_own(span)])
         self._spans += spans
         self._marks = merge_spans(self._spans)
         fields = {self._path(name): (name, grown) for name, grown in self._fields.items()}
@@ -300,6 +301,13 @@ class Gate:
                 self.block = Block("unsafe", None, "redaction_impossible")
             self._stripped.add(grown.part)
         return [span for span in spans if span.path not in signed]
+
+    def _is_own(self, span: Span) -> bool:
+        """Say whether nobody else finds it: of members read one after another each is judged by itself too."""
+        if not span.path.endswith(JOINED):
+            return True
+        grown = self._fields.get(span.path)
+        return grown is None or any(span.start < cut < span.end for cut in grown.cuts)
 
     def _is_marked(self, span: Span) -> bool:
         marks = self._marks.get(span.path, ())
@@ -375,5 +383,6 @@ class Gate:
         """Return everything received so far, as the whole reply would have been seen."""
         read = self._readings()
         for name, grown in judged_fields(self._fields, complete=True):
-            read.add_joined(self._path(name), grown, 0, grown.length)
+            if not name.endswith(JOINED):
+                read.add_joined(self._path(name), grown, 0, grown.length)
         return read.ask("final", (), complete=True).segments

@@ -7,7 +7,7 @@ fields: a repeated text that equals what grew is judged already, any other text 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -22,6 +22,7 @@ from proxy.wire.responses_items import CALLER_CALLS, add_annotation, add_item, a
 from proxy.wire.responses_reply import finish_of, response_segments
 from proxy.wire.segments import (
     DATA,
+    JOINED,
     KEYS,
     SegmentList,
     all_keys,
@@ -91,6 +92,7 @@ LIFECYCLE: Final = frozenset(
 )
 TERMINAL: Final = frozenset({"response.completed", "response.incomplete"})
 _NAME: Final = re.compile(r"[a-z0-9_]{1,64}(\.[a-z0-9_]{1,64}){0,8}")
+_ANNOTATED: Final = "response.output_text.annotation.added"
 _OBJECTS: Final[Mapping[str, str]] = {
     **dict.fromkeys(LIFECYCLE, "response"),
     "response.output_item.added": "item",
@@ -99,7 +101,7 @@ _OBJECTS: Final[Mapping[str, str]] = {
     "response.content_part.done": "part",
     "response.reasoning_summary_part.added": "part",
     "response.reasoning_summary_part.done": "part",
-    "response.output_text.annotation.added": "annotation",
+    _ANNOTATED: "annotation",
 }
 _NUMBERS: Final = frozenset(
     {
@@ -199,6 +201,8 @@ class EventReader:
         if holder is not None and found is not None:
             base, segments = self._segments(name, event, found)
             pieces += [self._piece(holder, found, base, one) for one in segments if not _is_inside(one)]
+            if name == _ANNOTATED:
+                pieces += _join_annotations(base, pieces)
         ends = self._end(_complete(name, found or {}, pieces))
         for key, child in _others(event, holder if found is not None else None):
             pieces += self._other_pieces(event, name, key, child)
@@ -311,9 +315,22 @@ def _complete(name: str, value: Mapping[str, Any], pieces: list[Piece]) -> list[
             return []
         whole = name.endswith(".done")
         return [piece.field for piece in pieces if whole or piece.kind not in _GROWING]
-    if name.endswith(".done") or name == "response.output_text.annotation.added":
+    if name.endswith(".done") or name == _ANNOTATED:
         return [piece.field for piece in pieces]
     return []
+
+
+def _join_annotations(base: str, pieces: Sequence[Piece]) -> list[Piece]:
+    """Return the texts of an annotation once more: what each member of all annotations of a part says, one by one.
+
+    Args:
+        base: pointer of the annotation.
+        pieces: its texts.
+    """
+    part = base.rpartition("/")[0]
+    new = [piece for piece in pieces if piece.kind == "annotation" and not piece.repeats]
+    fields = [f"{part}{piece.field[len(base) :].rstrip('~')}{JOINED}" for piece in new]
+    return [Piece(name, "annotation", piece.text, (), alone=True) for name, piece in zip(fields, new, strict=True)]
 
 
 def _walk(value: object, pointer: str) -> tuple[tuple[str | int, ...], object]:

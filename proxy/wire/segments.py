@@ -28,6 +28,8 @@ KEYS = "#keys"
 """Suffix of the path of names: keys of what stands there, in a segment that cannot be redacted."""
 DATA = "#data"
 """Suffix of the path of text decoded from a data URL: offsets in it are no offsets in the URL."""
+JOINED = "#joined"
+"""Suffix of the path of what several members say one after another, each of which is judged by itself as well."""
 
 
 def escape(key: str) -> str:

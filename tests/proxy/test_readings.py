@@ -121,6 +121,12 @@ def token(text: str, spelled: str) -> bytes:
     return event("response.output_text.delta", sequence_number=1, **members, logprobs=[{"token": spelled}])
 
 
+def annotated(number: int, title: str) -> bytes:
+    at = {"item_id": "i", "output_index": 0, "content_index": 0, "annotation_index": number}
+    note = {"type": "url_citation", "title": title, "url": "http://a.b"}
+    return event("response.output_text.annotation.added", sequence_number=number, **at, annotation=note)
+
+
 def spots(one: str, two: str) -> list[tuple[Adapter, list[bytes]]]:
     """Return streams in which the two texts follow one another in two frames, where no delta stands."""
     details = [{"reasoning_details": [{"text": text}]} for text in (one, two)]
@@ -144,6 +150,8 @@ def spots(one: str, two: str) -> list[tuple[Adapter, list[bytes]]]:
         (RESPONSES, responses(note(1, one), note(2, two))),
         (RESPONSES, responses(note(1, [one]), note(2, [two]))),
         (RESPONSES, responses(token("a", one), token("b", two))),
+        (RESPONSES, responses(annotated(0, one), annotated(1, two))),
+        (RESPONSES, responses(annotated(0, one), annotated(0, two))),
     ]
 
 
@@ -216,6 +224,22 @@ def test_a_redaction_reaches_every_repetition_of_a_text_that_stands_alone() -> N
     sent = relay(CHAT, frames, on_unsafe="redact")
     assert sent.count(b"[REDACTED:") == 2
     assert b"umbrella" not in sent
+
+
+def test_a_redaction_reaches_each_of_several_annotations() -> None:  # G-35
+    frames = responses(annotated(0, "my umbrella"), annotated(1, "an umbrella"), annotated(2, "a stand"))
+    sent = relay(RESPONSES, frames, on_unsafe="redact", stream={"window_chars": 1})
+    assert sent.count(b"[REDACTED:") == 2
+    assert b"umbrella" not in sent
+    assert b"a stand" in sent
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_stands_over_two_annotations_cannot_be_redacted(mode: str) -> None:  # G-37
+    frames = responses(annotated(0, "my umb"), annotated(1, "rella "), token("on ", "on "))
+    sent = relay(RESPONSES, frames, on_unsafe="redact", stream={"mode": mode, "window_chars": 1})
+    assert b"rella" not in sent
+    assert b"response.incomplete" in sent
 
 
 def test_readings_lead_back_to_the_field() -> None:  # G-07
