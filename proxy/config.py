@@ -41,6 +41,7 @@ from proxy.wire.moderation_field import FieldMode
 from proxy.wire.moderations import DEFAULT_ALIAS
 from proxy.wire.segments import as_object
 from supervisors.errors import ConfigError, MissingError
+from supervisors.nearest import did_you_mean
 from supervisors.nesting import walk
 from supervisors.plugins import REQUIRED, UNKNOWN, SupervisorEntry, flatten_errors
 from supervisors.secret import Secret
@@ -214,11 +215,17 @@ def unknown_names(
         for name, upstream in models.items()
         if isinstance(upstream, str) and upstream not in upstreams
     ]
-    return problems + [
-        f"policies.{name}.{place}: unknown supervisor {supervisor!r}; known: {known_supervisors}"
+    unknown = [
+        (f"policies.{name}.{place}", supervisor)
         for name, place, names in named
         for supervisor in names
         if isinstance(supervisor, str) and supervisor not in supervisors
+    ]
+    likely = dict.fromkeys([supervisor for _, supervisor in unknown[:MOST_PROBLEMS]])
+    hints = {one: did_you_mean(one, supervisors) for one in likely} if len(supervisors) <= MOST_PROBLEMS else {}
+    return problems + [
+        f"{path}: unknown supervisor {supervisor!r}; known: {known_supervisors}{hints.get(supervisor, '')}"
+        for path, supervisor in unknown
     ]
 
 
@@ -346,7 +353,7 @@ def _written_path(where: str, moved: frozenset[tuple[str, str]]) -> str:
 def _with_hint(path: str, message: str, tree: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     if not message.startswith(UNKNOWN):
         return message
-    return message.replace(UNKNOWN, f"{UNKNOWN}{suggest(path, tree, schema)}", 1)
+    return message.replace(f"{UNKNOWN};", f"{UNKNOWN}{suggest(path, tree, schema) or ';'}", 1)
 
 
 def _is_misspelt(path: str, message: str, found: Sequence[tuple[str, str]]) -> bool:

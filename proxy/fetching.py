@@ -30,6 +30,7 @@ class Web:
         others: network locations that a redirect may lead to, over HTTPS.
         token: for the host alone; never in a log or an error.
         name: of the host in errors.
+        instead: what else can be done where it cannot be reached.
         refused: what to tell of 401 and 403, by what was asked for.
     """
 
@@ -40,12 +41,14 @@ class Web:
         token: str | None = None,
         *,
         name: str = "the hub",
+        instead: str = "",
         refused: Callable[[str], str] = "access to {} is refused".format,
     ) -> None:
         self._host = host
         self._others = frozenset(others)
         self._token = token
         self._name = name
+        self._instead = instead
         self._refused = refused
 
     @contextmanager
@@ -70,7 +73,8 @@ class Web:
                 try:
                     reply = client.send(client.build_request("GET", url, headers=headers), stream=True)
                 except httpx.HTTPError as error:
-                    msg = f"{self._name} cannot be reached: {type(error).__name__}"
+                    asked = urlsplit(url).netloc.rpartition("@")[2]
+                    msg = f"{self._name} cannot be reached: {type(error).__name__} at {asked}{self._instead}"
                     raise PullError(msg) from error
                 try:
                     if not reply.has_redirect_location:

@@ -54,6 +54,9 @@ class Snapshot:
     files: tuple[RemoteFile, ...]
 
 
+_INSTEAD: Final = "; --hub names a mirror, --package and --url take the files from elsewhere"
+
+
 class Hub:
     """A hub at an address.
 
@@ -65,7 +68,7 @@ class Hub:
 
     def __init__(self, url: str = HUB, token: str | None = None, content_hosts: Sequence[str] = CONTENT_HOSTS) -> None:
         self._url = url.rstrip("/")
-        self._web = Web(urlsplit(self._url).netloc, content_hosts, token, refused=self._explain)
+        self._web = Web(urlsplit(self._url).netloc, content_hosts, token, refused=self._explain, instead=_INSTEAD)
 
     def _explain(self, repo: str) -> str:
         return f"access to {repo} is refused: accept its terms at {self._url}/{repo} and give a token with --token-env"

@@ -45,7 +45,8 @@ class SecretSource:
 
     def _read_env(self, name: str, path: str) -> Secret:
         if not self.environ.get(name):
-            self.missing.append(f"{path}: the environment variable {name} is not set")
+            hint = "; write the name without $" if name.startswith("$") else ""
+            self.missing.append(f"{path}: the environment variable {name} is not set{hint}")
             return _stand_in(f"env:{name}")
         return Secret(f"env:{name}", self.environ[name])
 

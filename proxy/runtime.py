@@ -68,6 +68,9 @@ ROUTES = frozenset(
         "/v1/decisions",
         "/metrics",
         "/health",
+        "/livez",
+        "/readyz",
+        "/openapi.json",
     }
 )
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, NoReturn, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from supervisors.errors import why_unread
 from supervisors.nearest import candidates
 from supervisors.parsers.reading import Parser, Polarity, Side
 from supervisors.parsers.registry import build_parser
@@ -328,7 +329,7 @@ def read_policy_file(name: str) -> str:
     try:
         text = Path(name).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"policy_file {name!r} cannot be read: {type(error).__name__}"
+        msg = f"policy_file {name!r} cannot be read: {why_unread(Path(name), error)}"
         raise ValueError(msg) from error
     if not text:
         msg = f"policy_file {name!r} is empty"

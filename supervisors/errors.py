@@ -17,6 +17,8 @@ GuardrailError
 
 from __future__ import annotations
 
+from pathlib import Path
+
 
 class GuardrailError(Exception):
     """Root of every error this project raises on purpose."""
@@ -134,3 +136,9 @@ def first_leaf(errors: BaseExceptionGroup[BaseException]) -> BaseException:
         return found
     inner: BaseExceptionGroup[BaseException] = found  # pyright: ignore[reportUnknownVariableType] # isinstance widens
     return first_leaf(inner)
+
+
+def why_unread(path: Path, error: OSError | UnicodeDecodeError) -> str:
+    """Say why a text file that an option names could not be read, and where a relative path led."""
+    reason = error.strerror or str(error) if isinstance(error, OSError) else "it is not UTF-8 text"
+    return reason if path.is_absolute() else f"{reason}; from the working directory it is {path.absolute()}"

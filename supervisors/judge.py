@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, cast
 from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr, StringConstraints, model_validator
 
 from supervisors.chunks import Plan, attempt, judge_view
-from supervisors.errors import ChatError, ReplyError
+from supervisors.errors import ChatError, ReplyError, why_unread
 from supervisors.narrowing import Narrowing, Turns
 from supervisors.nearest import did_you_mean
 from supervisors.nesting import is_exhaustive
@@ -68,7 +68,7 @@ def read_prompt(name: str) -> str:
         text = source.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         if named:
-            msg = f"the prompt file {name!r} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}"
+            msg = f"the prompt file {name!r} cannot be read: {why_unread(Path(name), error)}"
             raise ValueError(msg) from error
         hint = did_you_mean(name, _PROMPTS)
         msg = (

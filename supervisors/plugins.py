@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from inspect import iscoroutinefunction, isfunction, ismethod, unwrap
 from typing import Annotated, Any, Final, cast
 
 from pydantic import BaseModel, PlainSerializer, PlainValidator, ValidationError, WithJsonSchema
-from pydantic_core import PydanticCustomError, to_jsonable_python
+from pydantic_core import ErrorDetails, PydanticCustomError, to_jsonable_python
 
 from supervisors.errors import ConfigError, GuardrailError
 from supervisors.nearest import did_you_mean
@@ -130,8 +131,18 @@ def flatten_errors(error: ValidationError) -> list[tuple[str, str]]:
         if isinstance(nested, ValidationError):
             found += [(f"{path}.{inner}" if inner else path, message) for inner, message in flatten_errors(nested)]
         else:
-            found.append((path, _PLAIN.get(problem["type"]) or problem["msg"].removeprefix("Value error, ")))
+            found.append((path, _PLAIN.get(problem["type"]) or _say(problem)))
     return found
+
+
+def _say(problem: ErrorDetails) -> str:
+    """Say what is wrong in words of a config file, with the word that was probably meant."""
+    said, given, context = problem["msg"].removeprefix("Value error, "), problem["input"], problem.get("ctx", {})
+    if problem["type"] in ("literal_error", "enum") and isinstance(given, str):
+        return said + did_you_mean(given, re.findall(r"'([^']*)'", context["expected"]))
+    if problem["type"] == "too_short" and context["min_length"] == 1:
+        return "must not be empty: it needs at least 1 entry"
+    return said
 
 
 REQUIRED: Final = "this setting is required"

@@ -9,8 +9,10 @@ from typing import ClassVar, Literal, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from supervisors.errors import why_unread
 from supervisors.injection import injection_patterns
 from supervisors.keywords import prepare_keywords
+from supervisors.nearest import did_you_mean
 from supervisors.offload import Offload
 from supervisors.patterns import Pattern, compile_regex
 from supervisors.pii import pii_patterns
@@ -275,7 +277,7 @@ def find_preset(name: str) -> tuple[Pattern, ...]:
     found = tuple([pattern for pattern in patterns if pattern.name == name]) if single else patterns
     if not found:
         offered = dict.fromkeys([*PRESETS, *[pattern.name for load in PRESETS.values() for pattern in load()]])
-        msg = f"unknown preset {name!r}; there are: {', '.join(offered)}"
+        msg = f"unknown preset {name!r}{did_you_mean(name, offered) or ';'} there are: {', '.join(offered)}"
         raise ValueError(msg)
     return found
 
@@ -284,7 +286,7 @@ def _read_phrases(path: Path) -> list[str]:
     try:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"keywords_file {str(path)!r} cannot be read as UTF-8 text: {error}"
+        msg = f"keywords_file {str(path)!r} cannot be read: {why_unread(path, error)}"
         raise ValueError(msg) from error
     phrases = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
     if not phrases:

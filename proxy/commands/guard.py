@@ -208,7 +208,8 @@ def _check_enough(count: int, budgets: Sequence[str]) -> None:
     for budget in budgets:
         share = parse_budget(budget)
         if share and count * share < 1:
-            msg = f"{count} distinct texts cannot measure a rate of {budget}: give at least {ceil(1 / share)}"
+            texts = "1 text" if count == 1 else f"{count} distinct texts"
+            msg = f"{texts} cannot measure a rate of {budget}: give at least {ceil(1 / share)}"
             raise ConfigError(msg)
 
 
@@ -222,6 +223,9 @@ def read_texts(path: Path) -> list[str]:
         lines = [line for line in path.read_text("utf-8").split("\n") if line.strip()]
     except UnicodeDecodeError as error:
         msg = f"{path} is not UTF-8"
+        raise ConfigError(msg) from error
+    except OSError as error:
+        msg = f"cannot read {path}: {error.strerror or error}"
         raise ConfigError(msg) from error
     if not lines:
         msg = f"{path} has no text: thresholds need benign texts, a thousand or more for a budget of 0.01"

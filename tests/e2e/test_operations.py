@@ -87,6 +87,15 @@ async def test_the_status_that_is_counted_is_the_one_the_caller_saw(tmp_path: Pa
         assert [row["client"]["status"] for row in await proxy.records(2)] == [429, 200]
 
 
+async def test_the_routes_of_probes_are_counted_by_their_names(tmp_path: Path) -> None:  # L-08
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        for path in ("/livez", "/readyz", "/openapi.json", "/nope"):
+            await proxy.client.get(path)
+        text = (await proxy.client.get("/metrics")).text
+    for code, route in (("200", "/livez"), ("200", "/readyz"), ("200", "/openapi.json"), ("404", "other")):
+        assert f'proxy_requests_total{{code="{code}",route="{route}"}} 1.0' in text
+
+
 async def test_only_listed_headers_reach_a_record(tmp_path: Path) -> None:  # O-24, L-05
     secret = "Xq7-header-canary"
     headers = {"authorization": f"Bearer {secret}", "x-api-key": secret, "cookie": secret, "x-other": secret}

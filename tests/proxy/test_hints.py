@@ -30,8 +30,18 @@ BASE = 'upstreams: {main: {base_url: "http://127.0.0.1:9/v1"}}\n'
         ),
         (
             "supervisors: {w: {use: rules, keywords: [a]}, v: {use: vote, strategy: any, members: {c: ww}}}",
-            "supervisors.v.members.c: unknown supervisor 'ww'; known: v, w",
+            "supervisors.v.members.c: unknown supervisor 'ww'; known: v, w; did you mean 'w'?",
         ),
+        (
+            "policies: {p: {input: {on_unsafe: blok}}}",
+            "should be 'block', 'redact' or 'log'; did you mean 'block'?",
+        ),
+        ("policies: {p: {input: {mode: parrallel}}}", "did you mean 'parallel'?"),
+        (
+            "supervisors: {embedded: {use: guard, card: embedded}}\npolicies: {p: {input: {forced: [embeded]}}}",
+            "policies.p.input.forced: unknown supervisor 'embeded'; known: embedded; did you mean 'embedded'?",
+        ),
+        ("limits: {max_body: 1}", "did you mean 'max_body_bytes'? `guardrail-proxy schema` lists the known ones"),
         (
             "supervisors: {j: {use: judge, model: m, prompt: injektion}}",
             "supervisors.j: unknown prompt 'injektion'; built in are: harm, injection; did you mean 'injection'?",

@@ -22,10 +22,11 @@ def test_references_become_secrets_and_everything_else_stays(tmp_path: Path) -> 
 def test_what_is_missing_has_a_line_and_a_stand_in_that_says_nothing(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff")
     missing: list[str] = []
-    tree = {"a": [{"env": "GONE"}], "b": {"file": "binary"}}
+    tree = {"a": [{"env": "GONE"}, {"env": "$GONE"}], "b": {"file": "binary"}}
     found = SecretSource({}, tmp_path, missing).resolve(tree)
     assert found["a"][0].reference == "env:GONE"
     assert missing == [
         "a.0: the environment variable GONE is not set",
+        "a.1: the environment variable $GONE is not set; write the name without $",
         "b: cannot read the secret file binary: it is not a text file",
     ]

@@ -119,7 +119,7 @@ def test_a_policy_file_is_read_once_and_an_empty_one_is_refused(tmp_path: Path) 
     file.write_text(" ", encoding="utf-8")
     with pytest.raises(ValueError, match="is empty"):
         load_card("house", {"house": {"base": "gpt-oss-safeguard-20b", "policy_file": str(file)}})
-    with pytest.raises(ValueError, match="cannot be read: FileNotFoundError"):
+    with pytest.raises(ValueError, match="cannot be read: No such file or directory"):
         load_card("house", {"house": {"base": "gpt-oss-safeguard-20b", "policy_file": str(tmp_path / "none")}})
 
 

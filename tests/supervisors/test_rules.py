@@ -489,11 +489,16 @@ def test_a_finding_at_the_end_of_a_growing_text_waits_for_the_next_character() -
     [
         ({}, "", "looks for nothing"),
         ({"keywords": ["\u200b "]}, "", "no visible character"),
-        ({"keywords_file": "/no/such/file"}, "", "cannot be read"),
+        (
+            {"keywords_file": "/no/such/file"},
+            "",
+            "'/no/such/file' cannot be read: No such file or directory",
+        ),
+        ({"keywords_file": "none.txt"}, "", f"from the working directory it is {Path.cwd() / 'none.txt'}"),
         (
             {"presets": ["pii.emial"]},
             "presets",
-            "unknown preset 'pii.emial'; there are: secrets, pii, injection, tokens, secrets.aws",
+            "unknown preset 'pii.emial'; did you mean 'pii.email'? there are: secrets, pii, injection, tokens",
         ),
         ({"patterns": [{"name": "p", "regex": "("}]}, "patterns.0", "not RE2 syntax"),
         ({"patterns": [{"name": "p", "regex": "x*"}]}, "patterns.0", "matches the empty text"),
@@ -505,7 +510,8 @@ def test_a_finding_at_the_end_of_a_growing_text_waits_for_the_next_character() -
         ({"keywords": ["x"], "keyword": ["y"]}, "keyword", "unknown setting"),
         ({"keywords": ["x"], "variants": ["rot14"]}, "variants.0", "Input should be 'raw'"),
         ({"keywords": ["x"], "turns": "last"}, "turns", "'last_user'"),
-        ({"keywords": ["x"], "scopes": []}, "scopes", "at least 1"),
+        ({"keywords": ["x"], "scopes": []}, "scopes", "must not be empty: it needs at least 1 entry"),
+        ({"keywords": ["x"], "scopes": ["sistem"]}, "scopes.0", "did you mean 'system'?"),
         ({"keywords": "violet"}, "keywords", "must be a list"),
     ],
 )
