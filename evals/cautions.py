@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from evals.alike import Alike
 from evals.attempts import as_object
+from evals.bells.verdicts import FAMILIES
 from evals.client import number, objects
 from evals.journal import JsonObject
 from evals.manifest import Manifest
@@ -119,11 +120,21 @@ def warn_of_run(manifest: Manifest, rows: Alike) -> list[str]:
     return warnings
 
 
+_PUBLIC_SAMPLE = (
+    "the public sample has 6 narrative and 2 syntactic ones and no generative one, so all of it gives the rates and "
+    "never the score, which takes verdicts or counts of the full prompts: `evals bells score FILE`"
+)
+
+
 def _warn_of_bells(rows: Alike) -> list[str]:
     bells = rows.where(lambda trial: trial.dataset == "bells")
-    if not len(bells) or any(row.planned.adversariality == "jailbroken" for row, _ in bells.counts()):
+    drawn = {row.planned.family: None for row, _ in bells.counts() if row.planned.adversariality == "jailbroken"}
+    absent = [family for family in FAMILIES if family not in drawn]
+    if not len(bells) or not absent:
         return []
-    return ["bells: no jailbroken item was drawn, so there is no BELLS score and no bells.html; take more items"]
+    without = f"no jailbroken item of family {', '.join(absent)} is in this run, so there is no BELLS score"
+    page = "" if drawn else " and no bells.html"
+    return [f"bells: {without}{page}; {_PUBLIC_SAMPLE}"]
 
 
 def warn_of_failing(rows: Alike) -> list[str]:

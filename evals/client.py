@@ -16,7 +16,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, cast
 
-import yaml
 from pydantic import ValidationError
 
 from evals.asked import ask_only
@@ -31,6 +30,7 @@ from proxy.local import LocalSettings, find_weights, start_local
 from proxy.locating import name_file
 from proxy.plan import Plan, Planner, Request, StagePlan
 from proxy.policy import Policy, ScopePolicy, StagePolicy, UnknownPolicy
+from proxy.reading import read_tree
 from proxy.redact import RedactionImpossible, redact_body
 from proxy.stages import StageResult, conclude
 from proxy.store.protocol import StoredRecord
@@ -124,12 +124,7 @@ def load_guard(path: Path | None, environ: Mapping[str, str], only: Sequence[str
 
 def parse_guard(file: Path, text: str, environ: Mapping[str, str], only: Sequence[str] = ()) -> Guard:
     """Read the text of a policy file; what it names is looked up beside `file`, the rest is as for `load_guard`."""
-    try:
-        tree: object = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        msg = f"policy {file}: not valid YAML: {' '.join(str(error).split())}"
-        raise ConfigError(msg) from error
-    body = cast("dict[str, Any]", tree) if isinstance(tree, dict) else {}
+    body = read_tree(text, str(file))
     if not body.get("policies"):
         msg = f"policy {file}: needs 'supervisors' and 'policies', see docs/policies.md"
         raise ConfigError(msg)
@@ -140,7 +135,7 @@ def parse_guard(file: Path, text: str, environ: Mapping[str, str], only: Sequenc
     try:
         config = parse_config(json.dumps(body), environ, file.parent)  # JSON is YAML
     except ConfigError as error:
-        raise type(error)(name_file(f"policy {file}", str(error).splitlines())) from error
+        raise type(error)(name_file(file, str(error).splitlines())) from error
     return make_guard(file.name, config, text)
 
 

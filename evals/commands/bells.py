@@ -82,8 +82,9 @@ def run(args: argparse.Namespace, out: Output) -> int:
         )
         for name, one in scores.items()
     ]
+    reasons = [f"{name}: no score: {one.reason}" for name, one in scores.items() if one.score is None]
     value: Json = {name: {**as_object(to_json(one)), "resampled": spans[name]} for name, one in scores.items()}
-    out.result(value, layout(_SCORE_HEADER, rows_))
+    out.result(value, [*layout(_SCORE_HEADER, rows_), *reasons])
     return Exit.DONE
 
 

@@ -14,7 +14,7 @@ from evals.commands.arguments import add_common, data_dir
 from evals.commands.output import Output, Subparsers
 from evals.datasets import Card, list_cards, load_card, read_dataset, state, verify
 from evals.datasets.fetch import Fetched, FetchOptions, fetch
-from evals.datasets.load import constant_columns, count_labels, how_to_obtain
+from evals.datasets.load import constant_columns, count_labels, describe_pin, how_to_obtain
 from evals.datasets.lock import LOCK_NAME, LockEntry, lock, read_lock, verify_lock, write_lock
 from evals.datasets.overlap import count_origins, overlap, overlap_many
 from evals.exits import Exit
@@ -130,6 +130,7 @@ def _facts(card: Card, folder: Path, *, accept_drift: bool) -> dict[str, Json]:
         "state": state(card, folder),
         "licence": f"{card.licence} (class {card.licence_class})",
         "source": " ".join(part for part in (card.source.kind, card.source.repo, card.source.revision) if part),
+        "files": "; ".join([describe_pin(card, pin, folder) for pin in card.files]),
         "labels": card.label.meaning,
         "criterion": card.criterion,
         "texts": "; ".join([said for said, holds in ((_CANARY, card.canary), (_SENSITIVE, card.sensitive)) if holds]),

@@ -24,7 +24,7 @@ from evals.journal import JsonObject
 from evals.nouns import count_of
 from evals.options import read_options
 from evals.prepare import load_items
-from evals.report.files import write_report
+from evals.report.files import report_line, write_report
 from evals.statistics.jsonable import to_json
 from evals.summary import Loaded, load_run, summarise, write_summary
 from evals.traffic import PREFIX
@@ -126,9 +126,9 @@ def _import_own(args: argparse.Namespace, out: Output, folder: RunFolder) -> int
 
 
 def _finish(folder: RunFolder, out: Output) -> None:
-    path = write_report(folder, write_summary(folder))
+    pages = write_report(folder, write_summary(folder))
     out.note(f"run folder: {folder.path}")
-    out.note(f"report: {path}")
+    out.note(report_line(pages))
 
 
 def _mapping(args: argparse.Namespace) -> dict[tuple[str, str], Label]:

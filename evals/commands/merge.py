@@ -10,7 +10,7 @@ from evals.commands.output import Output, Subparsers
 from evals.exits import Exit
 from evals.folder import RunFolder
 from evals.merging import find_missing, merge_parts, read_parts
-from evals.report.files import all_tables, write_report
+from evals.report.files import all_tables, report_line, write_report
 from evals.scoring import apply_rule
 from evals.state import progress_of
 from evals.statistics.jsonable import to_json
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
     loaded = load_run(folder)
     apply_rule(folder, loaded.plan, loaded.counted)
     summary = write_summary(folder)
-    path = write_report(folder, summary)
+    pages = write_report(folder, summary)
     progress = progress_of(loaded.plan, loaded.counted)
     out.note(f"{len(parts)} shards, {merged.trials} trials, {merged.lines} lines; run folder: {folder.path}")
     for name in merged.left:
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
     for name in merged.uncalibrated:
         out.note(f"the calibration of {name} is not the same in every shard and was left; `evals score` makes it anew")
     out.result({"run": str(folder.path), "progress": to_json(progress), "summary": summary}, all_tables(summary))
-    out.note(f"report: {path}")
+    out.note(report_line(pages))
     if progress.complete:
         return Exit.DONE
     out.problem(f"{progress.errors} errors, {progress.missing} missing; `evals resume {folder.path}` does them")

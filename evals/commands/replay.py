@@ -41,7 +41,7 @@ from evals.options import RunOptions
 from evals.prepare import Prepared, prepare, span_of, suite_of
 from evals.replay import Ending, Runner
 from evals.report.against import keep_against
-from evals.report.files import all_tables, write_report
+from evals.report.files import all_tables, report_line, write_report
 from evals.report.stored import compare_with_file
 from evals.rows import Rows, failing_items, join
 from evals.scoring import apply_rule
@@ -259,13 +259,13 @@ def execute(folder: RunFolder, prepared: Prepared, out: Output) -> int:
     if prepared.options.origin == "nessie":
         apply_keywords(folder, run.plan, run.counted, suite_of(prepared.options))
     summary = write_summary(folder)
-    report = write_report(folder, summary)
+    pages = write_report(folder, summary)
     out.result(summary, all_tables(summary) + _comparison(prepared, summary))
     progress = progress_of(run.plan, run.counted)
     rows = join(run.plan, run.counted, None)
     alike = count_alike(rows)
     failures = describe_failures(alike, proxied=prepared.options.proxy is not None) or "no trial failed"
-    out.note(f"report: {report}")
+    out.note(report_line(pages))
     _say_next(folder, ending, progress, failures, out)
     code, unjudged = exit_code(ending, progress), say_if_unjudged(alike)
     if code == Exit.DONE and unjudged:

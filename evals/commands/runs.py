@@ -14,7 +14,7 @@ from evals.exits import Exit
 from evals.folder import RunFolder
 from evals.journal import JsonObject
 from evals.report.beside import keep_published
-from evals.report.files import all_tables, write_report
+from evals.report.files import all_tables, report_line, write_report
 from evals.rows import join, policy_verdict, to_outcome
 from evals.scoring import apply_rule
 from evals.statistics.jsonable import Json, to_json
@@ -56,7 +56,7 @@ def add_parsers(commands: Subparsers) -> None:
         "show",
         help="everything known about one item",
         description="Show the verdicts, votes and decisions of one item of a run, and how it counts.",
-        epilog="example: evals show runs/mine smoke/all/000003",
+        epilog="example: evals show runs/mine sample/all/000003",
     )
     add_common(show)
     show.add_argument("name", metavar="RUN", help="name or folder of the run")
@@ -82,9 +82,10 @@ def run_report(args: argparse.Namespace, out: Output) -> int:
     summary = write_summary(folder)
     if args.published:
         keep_published(folder, args.published)
-    path = write_report(folder, summary, args.out)
-    out.result({"report": str(path), "summary": summary}, all_tables(summary))
-    out.note(f"report: {path}")
+    pages = write_report(folder, summary, args.out)
+    suites: list[Json] = [str(page) for page in pages[1:]]
+    out.result({"report": str(pages[0]), "suites": suites, "summary": summary}, all_tables(summary))
+    out.note(report_line(pages))
     return Exit.DONE
 
 
@@ -136,12 +137,11 @@ def _lines(one: JsonObject) -> list[str]:
     lines = [
         f"{planned['item_id']}",
         f"  truth {planned['truth']}, arm {planned['arm']}, target {planned['target']}, repeat {planned['repeat']}",
-        f"  status {line.get('status')}, cause {line.get('cause')}, gate {line.get('gate')}",
-        f"  record {line.get('record_id')}",
+        "  " + ", ".join([f"{name} {value}" for name, value in _happened(line)]),
         f"  policy says {policy['label']}{_because(policy['cause'])}",
     ]
     lines += [
-        f"    {v['supervisor']} ({v['stage']}{_watches(v)}): {v['label']}{_because(v['cause'])}, score {v['score']}"
+        f"    {v['supervisor']} ({v['stage']}{_watches(v)}): {v['label']}{_because(v['cause'])}{_score(v['score'])}"
         for v in objects(line.get("verdicts"))
     ]
     behaviour = as_object(line.get("behaviour"))
@@ -150,6 +150,9 @@ def _lines(one: JsonObject) -> list[str]:
         lines.append(f"  behaviour {behaviour['kind']} by rule {behaviour['rule']}{cut}")
     for name, value in as_object(one["scores"]).items():
         score = as_object(value)
+        if not score:
+            lines.append(f"  scorer {name}: not scored: {_unscored(planned, line)}")
+            continue
         lines.append(f"  scorer {name}: {score.get('label')}{_because(score.get('cause'))} {score.get('detail') or ''}")
         lines += [f"    {vote['judge']}: {vote.get('said')}" for vote in objects(score.get("votes"))]
     if "answer_text" in one:
@@ -157,6 +160,29 @@ def _lines(one: JsonObject) -> list[str]:
     if "answer_withheld" in one:
         lines.append(f"  answer withheld: {one['answer_withheld']}")
     return [text.rstrip() for text in lines]
+
+
+def _happened(line: JsonObject) -> list[tuple[str, Json]]:
+    """Return what a trial came to, without what there is not."""
+    found = [("status", line.get("status") or "missing: it was not sent"), ("cause", line.get("cause"))]
+    found += [(name, line.get(key)) for name, key in (("gate", "gate"), ("record", "record_id"))]
+    return [(name, value) for name, value in found if value is not None]
+
+
+def _score(value: Json) -> str:
+    """Return a score to four digits; most supervisors give none with an unknown."""
+    return f", score {value:.4g}" if isinstance(value, int | float) else ""
+
+
+def _unscored(planned: JsonObject, line: JsonObject) -> str:
+    """Say why a scorer has no verdict of a trial's answer."""
+    if planned["arm"] == "check":
+        return "supervisors alone were asked, so there is no answer"
+    if line.get("status") != "ok":
+        return "there is no answer"
+    if line.get("blocked"):
+        return "the guard blocked it, so the answer is not the model's"
+    return "`evals score` has not come to it" if line.get("answer") else "there is no answer"
 
 
 def _watches(verdict: JsonObject) -> str:

@@ -21,7 +21,7 @@ from evals.options import read_options
 from evals.panel import Panel, load_panel
 from evals.preflight import check_judges, write_tried
 from evals.prepare import load_items
-from evals.report.files import all_tables, write_report
+from evals.report.files import all_tables, report_line, write_report
 from evals.scoring import apply_rule, open_scores
 from evals.summary import Loaded, load_run, write_summary
 from supervisors.errors import ConfigError
@@ -69,9 +69,9 @@ def run(args: argparse.Namespace, out: Output) -> int:
         if args.calibrate is not None:
             _calibrate(args, out, panel, folder, Path(options.data_dir))
     summary = write_summary(folder)
-    report = write_report(folder, summary)
+    pages = write_report(folder, summary)
     out.result(summary, all_tables(summary))
-    out.note(f"report: {report}")
+    out.note(report_line(pages))
     return Exit.DONE
 
 

@@ -20,6 +20,8 @@ from evals.types import Item, Truth
 from supervisors.errors import DatasetError
 
 DATA_DIR = Path("data")
+_LISTED = 2
+"""So many files are named one by one in a line of advice."""
 """Where data sets are looked for when nobody says where."""
 
 State = Literal["present", "missing", "drifted", "gated"]
@@ -160,7 +162,7 @@ def how_to_obtain(card: Card, data_dir: Path = DATA_DIR) -> str:
     if not card.available:
         return "no public data exist"
     if card.gated:
-        return f"accept the terms at {card.gated}, then place the files under the data folder"
+        return f"accept the terms at {card.gated}, then place {_files(card, data_dir)}"
     source = card.source
     if is_fetchable(card):
         licence = f" --accept-licence {card.id}" if card.licence_class in ("C", "D") else ""
@@ -168,7 +170,25 @@ def how_to_obtain(card: Card, data_dir: Path = DATA_DIR) -> str:
         where = "" if data_dir == DATA_DIR else f" --data-dir {shlex.quote(str(data_dir))}"
         return f"{package}evals data fetch {card.id}{licence}{where}"
     place = " ".join(part for part in (source.kind, source.repo, source.revision and f"@ {source.revision}") if part)
-    return f"place the files under the data folder (source: {place})"
+    return f"place {_files(card, data_dir)} (source: {place})"
+
+
+def _files(card: Card, data_dir: Path) -> str:
+    """Name the files that are not on disk and where they are looked for: all of few, the first of many."""
+    absent = missing_files(card, data_dir)
+    pins = [pin for pin in card.files if pin.name in absent or not absent]
+    if not pins:
+        return f"its files under {data_dir}; its card names none yet"
+    if len(pins) > _LISTED:
+        more = f" and {len(pins) - 1} more, all named by `evals data show {card.id}`"
+        return describe_pin(card, pins[0], data_dir) + more
+    return " and ".join([describe_pin(card, pin, data_dir) for pin in pins])
+
+
+def describe_pin(card: Card, pin: FilePin, data_dir: Path) -> str:
+    """Name a pinned file: its path in the source where that is known, and the path it is looked for at."""
+    there = pin.path or card.source.path
+    return f"{there} as {locate(card, pin, data_dir)}" if there else str(locate(card, pin, data_dir))
 
 
 def is_fetchable(card: Card) -> bool:

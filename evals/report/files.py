@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from evals.attempts import as_object
@@ -38,13 +39,16 @@ def all_tables(summary: JsonObject) -> list[str]:
     return results_table(summary) + averages + judges + (coherence_tables(coherence) if coherence else [])
 
 
-def write_report(folder: RunFolder, summary: JsonObject, out: Path | None = None) -> Path:
-    """Write page, figures, their numbers, the tables, and per-item verdicts without text; return the page.
+def write_report(folder: RunFolder, summary: JsonObject, out: Path | None = None) -> tuple[Path, ...]:
+    """Write pages, figures, their numbers, the tables, and per-item verdicts without text.
 
     Args:
         folder: the run.
         summary: its summary.
         out: folder to write to; None takes the run's own.
+
+    Returns:
+        The page of the run, and then those of its suites.
     """
     target = out or folder.report
     make_folder(target)
@@ -58,9 +62,15 @@ def write_report(folder: RunFolder, summary: JsonObject, out: Path | None = None
     page = target / "report.html"
     about = About(folder.path.name, read_manifest(folder), read_against(folder, summary), read_beside(folder))
     write_file(page, to_page(summary, about, figures))
-    for name, text in suite_pages(summary, about).items():
-        write_file(target / f"{name}.html", text)
-    return page
+    suites = {target / f"{name}.html": text for name, text in suite_pages(summary, about).items()}
+    for path, text in suites.items():
+        write_file(path, text)
+    return (page, *suites)
+
+
+def report_line(pages: Sequence[Path]) -> str:
+    """Return where the pages of a report are, as a command says it."""
+    return "report: " + ", ".join([str(page) for page in pages])
 
 
 def _write_verdicts(folder: RunFolder, target: Path) -> None:

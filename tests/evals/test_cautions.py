@@ -77,14 +77,31 @@ def test_safety_gained_is_not_known_where_blocked_items_were_not_asked_alone(tmp
     assert "n/a: no answer of the model alone" in row
 
 
+NONE_OF = "no jailbroken item of family "
+
+
 @pytest.mark.parametrize(
-    ("dataset", "manner", "said"), [("bells", None, 1), ("bells", "jailbroken", 0), ("x", None, 0)]
+    ("dataset", "families", "said"),
+    [
+        ("bells", (), "narrative, syntactic, generative is in this run, so there is no BELLS score and no bells.html;"),
+        ("bells", ("narrative", "syntactic"), "generative is in this run, so there is no BELLS score;"),
+        ("bells", ("narrative", "syntactic", "generative"), None),
+        ("x", (), None),
+    ],
 )
-def test_a_sample_of_bells_without_a_jailbroken_item_says_what_is_missing(
-    dataset: str, manner: str | None, said: int, tmp_path: Path
+def test_a_run_of_bells_without_a_family_says_why_it_has_no_score(
+    dataset: str, families: tuple[str, ...], said: str | None, tmp_path: Path
 ) -> None:  # B-08
-    run = make_run(tmp_path / "run", make_options(tmp_path, selection=Selection(limit=2)))
+    run = make_run(tmp_path / "run", make_options(tmp_path, selection=Selection(limit=4)))
     loaded = load_run(run.folder)
-    plan = [replace(trial, dataset=dataset, adversariality=manner) for trial in loaded.plan]
+    manners = [("jailbroken", family) for family in families]
+    places = [*manners, *[("direct", None)] * 4][:4]
+    plan = [
+        replace(trial, dataset=dataset, adversariality=manner, family=family)
+        for trial, (manner, family) in zip(loaded.plan, places, strict=True)
+    ]
     warnings = warn_of_run(loaded.manifest, count_alike(join(plan, loaded.counted, None)))
-    assert sum(["no bells.html" in line for line in warnings]) == said
+    found = [line for line in warnings if NONE_OF in line]
+    assert len(found) == (said is not None)
+    assert said is None or found[0].startswith(f"bells: {NONE_OF}{said}")
+    assert all("take more" not in line for line in found)

@@ -25,3 +25,14 @@ def test_a_score_from_counts_has_both_intervals(tmp_path: Path, capsys: pytest.C
     assert found["partial"]["resampled"] is None
     assert main(["bells", "score", str(path)]) == 0
     assert f"[{resampled['lo']:.3f}, {resampled['hi']:.3f}]" in capsys.readouterr().out
+
+
+def test_a_supervisor_without_a_score_has_the_reason_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:  # B-08
+    path = tmp_path / "counts.json"
+    path.write_text(json.dumps(COUNTS), "utf-8")
+    assert main(["bells", "score", str(path)]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[-1] == "partial: no score: no judged item of family generative"
+    assert not any(line.startswith("strict: no score") for line in said)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,11 @@ from evals.commands.replay import found_line
 from evals.datasets import load
 from tests.timing import PATIENCE_S
 
+WORDS = """supervisors:
+  words: {use: rules, patterns: [{name: canary, regex: "violet umbrella"}]}
+policies:
+  default: {input: {forced: [words]}}
+"""
 SMOKE = ["replay", "smoke", "--target", "fake", "--yes", "--quiet"]
 
 
@@ -235,6 +241,47 @@ def test_one_item_is_shown_with_its_verdicts(tmp_path: Path, capsys: pytest.Capt
     assert "answer_text" not in shown[0]
 
 
+def _shown(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, item: str) -> list[str]:
+    capsys.readouterr()
+    assert _run(tmp_path, "show", name, item) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_what_an_item_has_not_is_left_out_and_why_it_was_not_scored_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guard = tmp_path / "words.yaml"
+    guard.write_text(WORDS, "utf-8")
+    enforced = ["--ledger", "off", "--guard", str(guard), "--run-name", "enforced"]
+    assert _run(tmp_path, *SMOKE, *enforced) == 0
+    blocked = _shown(tmp_path, capsys, "enforced", "smoke/all/000001")
+    assert any(re.fullmatch(r"  status ok, gate block_input, record \w+", line) for line in blocked)
+    assert [line.split(": ", 1)[1] for line in blocked if "scorer" in line] == [
+        "not scored: the guard blocked it, so the answer is not the model's"
+    ]
+    alone = ["direct", "smoke", "--limit", "1", "--yes", "--quiet", "--run-name", "alone"]
+    assert _run(tmp_path, *alone) == 0
+    checked = _shown(tmp_path, capsys, "alone", "smoke/")
+    assert any(line.endswith("not scored: supervisors alone were asked, so there is no answer") for line in checked)
+    assert any(re.fullmatch(r"    embedded \(input\): safe, score 0\.\d{1,6}", line) for line in checked)
+    assert not any("None" in line for line in blocked + checked)
+
+
+def test_a_wrong_policy_is_told_with_line_and_column(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    guard = tmp_path / "bad.yaml"
+    guard.write_text(WORDS.replace("regex", "regx"), "utf-8")
+    assert _run(tmp_path, "direct", "smoke", "--guard", str(guard)) == 2
+    said = capsys.readouterr().err
+    assert f"{guard}:2:" in said
+    assert "did you mean 'regex'" in said
+    guard.write_text("supervisors: {a: {use: rules}\npolicies: [", "utf-8")
+    assert _run(tmp_path, "direct", "smoke", "--guard", str(guard)) == 2
+    said = capsys.readouterr().err
+    assert str(guard) in said
+    assert "not valid YAML" in said
+    assert "<unicode string>" not in said
+
+
 def test_runs_and_data_sets_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(tmp_path, *SMOKE, "--run-name", "a") == 0
     capsys.readouterr()
@@ -344,3 +391,12 @@ def test_near_texts_of_many_sets_are_looked_for_when_asked(
     assert all(pair["near"] is not None for pair in found[True]["pairs"])
     exact = {(pair["left"], pair["right"]): pair["norm"] for pair in found[True]["pairs"] if pair["norm"]}
     assert exact == {(pair["left"], pair["right"]): pair["norm"] for pair in found[False]["pairs"]}
+
+
+def test_where_every_page_of_a_report_is_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["nessie", "--target", "fake", "--suite", "agentic", "--limit", "1", "--yes", "--run-name", "n"]
+    assert _run(tmp_path, *asked) == 0
+    pages = f"report: {tmp_path / 'n' / 'report' / 'report.html'}, {tmp_path / 'n' / 'report' / 'nessie.html'}\n"
+    assert pages in capsys.readouterr().err
+    assert _run(tmp_path, "report", "n") == 0
+    assert pages in capsys.readouterr().err

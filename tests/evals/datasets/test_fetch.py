@@ -125,7 +125,7 @@ async def test_a_licence_must_be_accepted_by_name(tmp_path: Path, client: httpx.
 
 
 async def test_a_set_without_an_address_says_where_to_put_it(tmp_path: Path, client: httpx.AsyncClient) -> None:
-    with pytest.raises(DatasetError, match="no address is pinned; place the files"):
+    with pytest.raises(DatasetError, match=r"no address is pinned; place data/a b.csv as .*a b.csv"):
         await fetch(toy(source={"kind": "local"}), tmp_path, client, FetchOptions())
 
 

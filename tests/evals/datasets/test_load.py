@@ -23,7 +23,7 @@ from evals.datasets import (
     verify,
 )
 from evals.datasets.card import Card
-from evals.datasets.load import constant_columns
+from evals.datasets.load import constant_columns, describe_pin
 from evals.types import Truth
 from supervisors.errors import DatasetError
 
@@ -104,10 +104,12 @@ def test_a_malformed_file_is_drifted_with_the_reason(tmp_path: Path) -> None:
 
 
 def test_an_absent_file_says_how_to_get_it(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="place the files") as caught:
+    with pytest.raises(DatasetError, match="place ") as caught:
         read_dataset(toy(), tmp_path)
     assert not caught.value.drifted
-    assert f"missing toy/toy.csv in {tmp_path}; place the files" in str(caught.value)
+    assert f"missing toy/toy.csv in {tmp_path}; place {tmp_path / 'toy' / 'toy.csv'} (source: local)" in str(
+        caught.value
+    )
     assert str(caught.value).endswith("or --data-dir / $GUARDRAIL_DATA")
     assert state(toy(), tmp_path) == "missing"
     assert state(toy(gated="https://example.org/terms"), tmp_path) == "gated"
@@ -117,6 +119,16 @@ def test_an_absent_file_says_how_to_get_it(tmp_path: Path) -> None:
     said = how_to_obtain(load_card("advbench"), Path("my data"))
     assert said == "evals data fetch advbench --data-dir 'my data'"
     assert how_to_obtain(load_card("biotier")) == "no public data exist"
+
+
+def test_a_file_to_be_placed_is_named_with_its_path_in_the_source_and_on_disk() -> None:
+    one = how_to_obtain(load_card("agentharm"))
+    assert one == "place data/agentharm/test_public.json (source: hub ai-safety-institute/AgentHarm @ e23b3fe6)"
+    assert "place data/anima/questions.jsonl" in how_to_obtain(load_card("anima"))
+    assert "3 more, all named by `evals data show adaptive-attacks`" in how_to_obtain(load_card("adaptive-attacks"))
+    card = load_card("bells")
+    named = [describe_pin(card, pin, Path("here")) for pin in card.files]
+    assert named[1] == "data/adversarial_prompts.csv as here/bells/adversarial_prompts.csv"
 
 
 def test_a_broken_card_is_listed_and_stops_nobody(tmp_path: Path) -> None:  # DS-01
