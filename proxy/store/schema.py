@@ -112,6 +112,7 @@ def open_writable(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA page_size = 16384")  # of a new file: a write of 4 KB costs as much as one of 16
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
+        _bound_log(connection)
         _create(connection, path)
     except sqlite3.Error as error:
         connection.close()
@@ -121,6 +122,17 @@ def open_writable(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+LOG_BYTES = 4 * 1024 * 1024
+"""About as large the write-ahead log gets: SQLite's own bound counts pages, and comes to 17 MB with ours."""
+
+
+def _bound_log(connection: sqlite3.Connection) -> None:
+    """Fold the log into the file once it has `LOG_BYTES`, and cut it when something kept it from being folded."""
+    page_bytes: int = connection.execute("PRAGMA page_size").fetchone()[0]
+    connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_BYTES // page_bytes}")
+    connection.execute(f"PRAGMA journal_size_limit = {LOG_BYTES}")
 
 
 def _create(connection: sqlite3.Connection, path: Path) -> None:

@@ -24,6 +24,7 @@ from proxy.store.audit import open_audit
 from proxy.store.journal import StoredJournal
 from proxy.store.protocol import Filters
 from proxy.store.retention import Retention, forget
+from proxy.store.schema import LOG_BYTES
 from proxy.store.sqlite import open_journal
 from proxy.store.testing import ARCHIVE, STARTED, VERSION, record
 from proxy.store.writer import WriterSettings
@@ -51,6 +52,46 @@ async def test_a_closed_journal_is_one_file(tmp_path: Path) -> None:
     journal.accept(record())
     await journal.aclose()
     assert names_in(tmp_path) == ["journal.db"]
+
+
+async def test_the_log_beside_the_file_stays_small(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    journal = await open_journal(path, settings=FAST)
+    largest = 0
+    for number in range(100):  # each is a transaction of its own, and writes many a page
+        journal.accept(record(number))
+        await journal.flush()
+        largest = max(largest, path.with_name("journal.db-wal").stat().st_size)
+    await journal.aclose()
+    assert LOG_BYTES // 2 < largest < 2 * LOG_BYTES
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limit of file sizes there")
+async def test_a_disk_that_has_room_again_is_written_again(tmp_path: Path) -> None:  # O-16
+    import resource  # noqa: PLC0415 - not on Windows
+
+    path = tmp_path / "journal.db"
+    journal = await open_journal(path, settings=FAST)
+    journal.accept(record(0))
+    await journal.flush()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.with_name("journal.db-wal").stat().st_size, hard))
+    try:
+        journal.accept(record(1))
+        with pytest.raises(StoreError):
+            await journal.flush()
+        with pytest.raises(StoreError, match="takes no writes"):
+            journal.accept(record(2))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    async with asyncio.timeout(PATIENCE_S):
+        while not journal.healthy:  # noqa: ASYNC110 - polls as the readiness probe does
+            await asyncio.sleep(0.01)
+    journal.accept(record(3))
+    await journal.aclose()
+    again = await open_journal(path, settings=FAST)
+    assert ids(await again.find(Filters())) == [record(3).id, record(1).id, record(0).id]
+    await again.aclose()
 
 
 async def test_the_genesis_value_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:  # O-15
