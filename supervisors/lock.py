@@ -105,7 +105,7 @@ def find_locked(lock: Lock, name: str, file: Path) -> LockedGuard:
     """
     entry = lock.guards.get(name)
     if entry is None:
-        msg = f"{file} has no entry for {name!r}; `guardrail-proxy guard pull {name}` makes one"
+        msg = f"{file.absolute()} has no entry for {name!r}; `guardrail-proxy guard pull {name}` makes one"
         raise MissingError(msg)
     return entry
 

@@ -46,7 +46,7 @@ def check_files(folder: Path, names: Sequence[str], hint: str) -> None:
     for name in names:
         found = any(folder.glob(name)) if name.startswith("*") else (folder / name).is_file()
         if not found:
-            msg = f"{folder / name} is not there; `{hint}` fetches it"
+            msg = f"{(folder / name).absolute()} is not there; `{hint}` fetches it"
             raise MissingError(msg)
 
 

@@ -95,6 +95,8 @@ def explain(config: Config, raw: bytes, key: str | None = None, adapter: Adapter
     segments = adapter.request_segments(call.body)
     return {
         "route": adapter.route,
+        "key": key,
+        "keys": sorted(config.keys),
         "model": call.model,
         "upstream": call.upstream,
         "policies": list(call.plan.policies),
@@ -123,6 +125,9 @@ def _scopes(config: Config, name: str) -> list[str]:
 
 def describe(shown: Mapping[str, Any]) -> Iterator[str]:
     """Yield the same in words."""
+    if shown["keys"] and shown["key"] is None:
+        known = ", ".join(shown["keys"])
+        yield f"A caller without a key gets 401. Below is what holds for every key; --key NAME takes one of: {known}.\n"
     yield f"POST {shown['route']} for the model {shown['model']} goes to the upstream {shown['upstream']}."
     yield f"Policies that hold: {', '.join(shown['policies']) or 'none, so everything passes unjudged'}."
     for stage, title in (("input", "Before the model, the request"), ("output", "Behind the model, the reply")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from proxy.config import Config
 from proxy.gateway import Gateway
 from proxy.outside import find_missing, is_installed
 from supervisors.errors import MissingError
+from supervisors.lock import find_guard
 from supervisors.secret import Secret
 
 
@@ -31,6 +33,14 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_model_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     small = {"use": "local", "path": str(tmp_path / "gone.gguf")}
     assert missing(upstreams={"small": small}) == [("upstreams.small.path", f"no such file: {tmp_path / 'gone.gguf'}")]
+
+
+def test_a_model_file_is_looked_for_from_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    small = {"use": "local", "path": "gone.gguf"}
+    assert missing(upstreams={"small": small}) == [("upstreams.small.path", f"no such file: {tmp_path / 'gone.gguf'}")]
+    with pytest.raises(MissingError, match=re.escape(f"{tmp_path / 'gone.lock'} has no entry for 'small'")):
+        find_guard("small", None, "gone.lock")
 
 
 @pytest.mark.skipif(find_spec("psycopg") is not None, reason="psycopg is installed")

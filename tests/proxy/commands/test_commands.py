@@ -240,8 +240,22 @@ def test_explain_reads_the_bodies_of_other_routes(tmp_path: Path, capsys: pytest
     path, body = write(tmp_path, GOOD), write(tmp_path, {"model": "gpt", "input": ["hello"]}, "request.json")
     assert main(["explain", str(path), "--request", str(body), "--route", "/v1/embeddings"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("POST /v1/embeddings for the model gpt")
+    assert "POST /v1/embeddings for the model gpt" in out
     assert "  /input/0: 5 characters; conversation scope, user, text" in out
+
+
+def test_explain_without_a_key_says_that_nobody_is_served_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = request(tmp_path)
+    assert main(["explain", str(write(tmp_path, GOOD)), "--request", str(body)]) == 0
+    assert capsys.readouterr().out.splitlines()[:3] == [
+        "A caller without a key gets 401. Below is what holds for every key; --key NAME takes one of: app.",
+        "",
+        "POST /v1/chat/completions for the model gpt goes to the upstream main.",
+    ]
+    assert main(["explain", str(write(tmp_path, {**GOOD, "keys": {}})), "--request", str(body)]) == 0
+    assert capsys.readouterr().out.startswith("POST /v1/chat/completions")
 
 
 async def test_explain_without_a_key_and_with_an_added_supervisor(tmp_path: Path) -> None:
