@@ -303,11 +303,15 @@ class Gate:
         return [span for span in spans if span.path not in signed]
 
     def _is_own(self, span: Span) -> bool:
-        """Say whether nobody else finds it: of members read one after another each is judged by itself too."""
-        if not span.path.endswith(JOINED):
+        """Say whether nobody else finds it: of texts read one after another each is judged by itself too.
+
+        What touches an end is another word there, unless each is a text of its own.
+        """
+        grown = self._fields.get(span.path) if span.path.endswith(JOINED) else None
+        if grown is None:
             return True
-        grown = self._fields.get(span.path)
-        return grown is None or any(span.start < cut < span.end for cut in grown.cuts)
+        near = 0 if grown.kind == "annotation" else 1
+        return any(span.start < cut + near and cut - near < span.end for cut in grown.cuts)
 
     def _is_marked(self, span: Span) -> bool:
         marks = self._marks.get(span.path, ())

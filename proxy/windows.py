@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from proxy.frontier import WORD_CHARS, Field, end_of_words
 from proxy.passes import first_open
 from proxy.wire.adapter import Piece
+from proxy.wire.segments import JOINED
 from supervisors.types import Kind, Supervisor
 from supervisors.views import JOINED_KINDS
 
@@ -58,7 +59,7 @@ def add_field(fields: dict[str, Field], last: dict[Kind, Field], piece: Piece, p
     """
     whole = piece.kind in _WHOLE or "_call" in piece.field or (piece.signed and redacts)
     made = fields[piece.field] = Field(piece.kind, whole, part=part if piece.signed else "")
-    if piece.kind in JOINED_KINDS:
+    if piece.kind in JOINED_KINDS and not piece.field.endswith(JOINED):
         before = made.before = last.get(piece.kind)
         if before is not None:
             before.after = made

@@ -20,6 +20,7 @@ from proxy.wire.forms import fits, formed, is_usage
 from proxy.wire.messages_block import add_block, add_citation, add_content
 from proxy.wire.messages_error import error_frame
 from proxy.wire.messages_reply import add_member, add_message_members, message_head, refusal_members
+from proxy.wire.nested import RUNNING
 from proxy.wire.segments import SegmentList, as_object, escape, is_word, unescape
 from proxy.wire.sse import Frame, event_frame
 from supervisors.types import Kind, Segment
@@ -229,7 +230,7 @@ class MessageFrames:
         head: until the upstream's `message_start` shows its own.
     """
 
-    __slots__ = ("_fields", "_head", "_left", "_number", "_open", "model")
+    __slots__ = ("_fields", "_head", "_left", "_number", "_open", "_spoke", "model")
 
     def __init__(self, head: Head) -> None:
         self._head = head
@@ -237,10 +238,16 @@ class MessageFrames:
         self._left = 0
         self._number: dict[int, int] = {}
         self._open = False
+        self._spoke: dict[str, dict[int, None]] = {}
         self.model: str | None = None
 
     def read(self, frame: Frame) -> tuple[Chunk, ...]:
-        """Return the chunk of one event; `message_start` shows the head, the end of a block ends its fields."""
+        """Return the chunk of one event; `message_start` shows the head, the end of a block ends its fields.
+
+        Raises:
+            ValueError: no event of this family, or a text goes on after that of another block of its kind has begun:
+                nobody knows how a client would join those.
+        """
         chunk = read_frame(frame)
         body = chunk.body or {}
         if body.get("type") == "message_start":
@@ -249,11 +256,22 @@ class MessageFrames:
             self.model = model if isinstance(model, str) else None
         if not chunk.part:
             return (chunk,)
+        for piece in chunk.pieces:
+            if piece.kind in RUNNING and piece.at[0] == "delta" and piece.text:
+                self._note_speaker(piece.kind, body["index"])
         self._fields.update([piece.field for piece in chunk.pieces if piece.field != TEXT])
         if body.get("type") == "content_block_stop":
             chunk = replace(chunk, ends=tuple(self._fields))
             self._fields = set()
         return (chunk,)
+
+    def _note_speaker(self, kind: str, index: int) -> None:
+        spoke = self._spoke.setdefault(kind, {})
+        if index not in spoke:
+            spoke[index] = None
+        elif next(reversed(spoke)) != index:
+            msg = f"a text comes for block {index} after that of another"
+            raise ValueError(msg)
 
     def path(self, choice: int, field: str) -> str:
         """Return the field: its name is its place in the message, but for joined text."""

@@ -18,6 +18,7 @@ from proxy.wire.body import is_unsound
 from proxy.wire.forms import FORMS, fits
 from proxy.wire.logprobs import entry_texts
 from proxy.wire.names import is_named
+from proxy.wire.nested import RUNNING
 from proxy.wire.responses_items import CALLER_CALLS, add_annotation, add_item, add_part, type_of
 from proxy.wire.responses_reply import finish_of, response_segments
 from proxy.wire.segments import (
@@ -34,6 +35,7 @@ from proxy.wire.segments import (
     unescape,
 )
 from proxy.wire.sse import Frame
+from proxy.wire.turns import Turns
 from supervisors.types import Kind, Segment
 
 
@@ -129,6 +131,7 @@ class EventReader:
         self._body = body
         self._texts: dict[str, list[str]] = {}
         self._ended: set[str] = set()
+        self._turns = Turns()
         self.response: Mapping[str, Any] | None = None
 
     def read(self, frame: Frame) -> tuple[Chunk, ...]:
@@ -168,6 +171,8 @@ class EventReader:
             pieces += _stray_pieces(value, f"{field}~", (text.key,))
         elif value:
             at = (text.key,)
+            if text.kind in RUNNING and not text.done:
+                pieces += self._turns.follow(field, text.kind, value, self._texts)
             grown = self._repeat(field, text.kind, value, at) if text.done else self._grow(field, text.kind, value, at)
             pieces.append(grown)
             if text.kind == "media" and not is_recording(value):  # nobody can hear it, because it reads
@@ -328,7 +333,7 @@ def _join_annotations(base: str, pieces: Sequence[Piece]) -> list[Piece]:
         pieces: its texts.
     """
     part = base.rpartition("/")[0]
-    new = [piece for piece in pieces if piece.kind == "annotation" and not piece.repeats]
+    new = [piece for piece in pieces if piece.kind == "annotation"]
     fields = [f"{part}{piece.field[len(base) :].rstrip('~')}{JOINED}" for piece in new]
     return [Piece(name, "annotation", piece.text, (), alone=True) for name, piece in zip(fields, new, strict=True)]
 
