@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Literal, cast
 from urllib.parse import urlsplit
 
-from proxy.config import Config, Examined, examine_config
+from proxy.config import MOST_PROBLEMS, Config, Examined, examine_config
 from proxy.declared import UpstreamConfig
 from proxy.extent import refusing
 from proxy.locating import name_file
@@ -24,6 +24,7 @@ from proxy.unreached import find_unreached
 from proxy.wire.adapter import EMBEDDINGS_ROUTE, INPUT_ONLY, MODERATIONS_ROUTE
 from supervisors.ask import judged_stages, stream_capability
 from supervisors.errors import ConfigError
+from supervisors.nearest import did_you_mean
 from supervisors.nesting import walk
 from supervisors.transport import check_base_url
 from supervisors.types import Stage, Supervisor
@@ -76,7 +77,16 @@ def check_examined(examined: Examined) -> list[Finding]:
         return check_config(examined.config)
     mended = examined.mended
     found = check_config(mended.value) if mended is not None else []
-    return [one for one in found if one.severity == "error" and mended is not None and mended.tells(one.path)]
+    asked = [line for line in examined.problems if "did you mean" in line]
+    errors = [one for one in found if one.severity == "error" and not _is_asked(one.path, asked)]
+    return [one for one in errors if mended is not None and mended.tells(one.path)]
+
+
+def _is_asked(path: str, problems: Iterable[str]) -> bool:
+    """Say whether what is missing at a path stands beside it under a misspelt name, which a problem asks about."""
+    parent, _, name = path.rpartition(".")
+    asked = f"did you mean {name!r}"
+    return any(asked in line and line.partition(": ")[0].rpartition(".")[0] == parent for line in problems)
 
 
 def load_checked(path: Path) -> Config:
@@ -136,7 +146,11 @@ def _check_aliases(config: Config) -> Iterator[Finding]:
         policy = config.policies.get(name)
         if policy is None:
             known = ", ".join(sorted(config.policies)) or "none"
-            yield Finding("error", f"moderations.aliases.{alias}", f"unknown policy {name!r}; known: {known}")
+            yield Finding(
+                "error",
+                f"moderations.aliases.{alias}",
+                f"unknown policy {name!r}; known: {known}{did_you_mean(name, config.policies)}",
+            )
             continue
         stage = policy.input
         if stage.mode == "shadow" or not stage.forced:
@@ -213,10 +227,12 @@ def _check_attachments(config: Config) -> Iterator[Finding]:
 
 
 def _check_matches(path: str, patterns: Iterable[str], names: Collection[str]) -> Iterator[Finding]:
-    for pattern in patterns:
-        if pattern != "*" and not any(fnmatchcase(name, pattern) for name in names):
-            known = ", ".join(sorted(names)) or "none"
-            yield Finding("error", path, f"{pattern!r} matches nothing; known: {known}")
+    strange = [one for one in patterns if one != "*" and not any(fnmatchcase(name, one) for name in names)]
+    near = len(names) <= MOST_PROBLEMS >= len(strange)  # looking for likeness takes long
+    for pattern in strange:
+        known = ", ".join(sorted(names)) or "none"
+        hint = did_you_mean(pattern, names) if near else ""
+        yield Finding("error", path, f"{pattern!r} matches nothing; known: {known}{hint}")
 
 
 def _check_keys(config: Config) -> Iterator[Finding]:

@@ -210,23 +210,31 @@ def unknown_names(
         named: policy, place in it, and the supervisors it names there.
     """
     known_upstreams, known_supervisors = _names(upstreams), _names(supervisors)
-    problems = [
-        f"models.{name}.upstream: unknown upstream {upstream!r}; known: {known_upstreams}"
-        for name, upstream in models.items()
-        if isinstance(upstream, str) and upstream not in upstreams
-    ]
+    strange = [(name, one) for name, one in models.items() if isinstance(one, str) and one not in upstreams]
     unknown = [
         (f"policies.{name}.{place}", supervisor)
         for name, place, names in named
         for supervisor in names
         if isinstance(supervisor, str) and supervisor not in supervisors
     ]
-    likely = dict.fromkeys([supervisor for _, supervisor in unknown[:MOST_PROBLEMS]])
-    hints = {one: did_you_mean(one, supervisors) for one in likely} if len(supervisors) <= MOST_PROBLEMS else {}
-    return problems + [
-        f"{path}: unknown supervisor {supervisor!r}; known: {known_supervisors}{hints.get(supervisor, '')}"
-        for path, supervisor in unknown
+    likely, meant = _likely([one for _, one in strange], upstreams), _likely([one for _, one in unknown], supervisors)
+    return [
+        *[
+            f"models.{name}.upstream: unknown upstream {one!r}; known: {known_upstreams}{likely.get(one, '')}"
+            for name, one in strange
+        ],
+        *[
+            f"{path}: unknown supervisor {one!r}; known: {known_supervisors}{meant.get(one, '')}"
+            for path, one in unknown
+        ],
     ]
+
+
+def _likely(names: Iterable[str], known: Collection[str]) -> dict[str, str]:
+    """Return the hints about unknown names, for no more of them than are read: looking for likeness takes long."""
+    if len(known) > MOST_PROBLEMS:
+        return {}
+    return {name: did_you_mean(name, known) for name in list(dict.fromkeys(names))[:MOST_PROBLEMS]}
 
 
 def config_version(config: Config) -> str:

@@ -51,7 +51,10 @@ def policy(**settings: Any) -> dict[str, Any]:
             policy(output={"forced": ["words"], "stream": {"overlap_chars": 3}}),
             "p.output.stream.overlap_chars: words needs",
         ),
-        (policy(attach={"models": ["gtp"]}), "policies.p.attach.models: 'gtp' matches nothing; known: gpt"),
+        (
+            policy(attach={"models": ["gtp"]}),
+            "attach.models: 'gtp' matches nothing; known: gpt; did you mean 'gpt'?",
+        ),
         (policy(attach={"keys": ["app"]}), "policies.p.attach.keys: 'app' matches nothing; known: none"),
         (policy(attach={"tags": ["t"]}), "policies.p.attach.tags: 't' matches nothing; known: none"),
         (

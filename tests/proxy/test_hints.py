@@ -38,6 +38,14 @@ BASE = 'upstreams: {main: {base_url: "http://127.0.0.1:9/v1"}}\n'
         ),
         ("policies: {p: {input: {mode: parrallel}}}", "did you mean 'parallel'?"),
         (
+            "supervisors: {v: {use: vote, strategy: majorit, members: {a: {use: rules, keywords: [a]}}}}",
+            "did you mean 'majority'?",
+        ),
+        (
+            "models: {m: {upstream: mian}}",
+            "unknown upstream 'mian'; known: main; did you mean 'main'?",
+        ),
+        (
             "supervisors: {embedded: {use: guard, card: embedded}}\npolicies: {p: {input: {forced: [embeded]}}}",
             "policies.p.input.forced: unknown supervisor 'embeded'; known: embedded; did you mean 'embedded'?",
         ),
