@@ -37,6 +37,7 @@ from evals.commands import (
 from evals.commands.output import Output
 from evals.commands.paint import wants_colour
 from evals.exits import Exit
+from evals.reasons import reason_of
 from supervisors.errors import ConfigError, DatasetError, GuardrailError
 from supervisors.unread import end_unread
 
@@ -136,7 +137,7 @@ def _with_defaults(given: Sequence[str], path: Path) -> argparse.Namespace:
     try:
         tree: object = yaml.safe_load(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        msg = f"--config {path}: cannot be read: {' '.join(str(error).split())}"
+        msg = f"--config {path}: cannot be read: {reason_of(error)}"
         raise ConfigError(msg) from error
     if not isinstance(tree, dict):
         msg = f"--config {path}: expected a mapping of options, such as target: local"

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from evals.datasets import load_card
 from evals.folder import RunFolder
 from evals.journal import JsonObject, sha256_json
+from evals.reasons import reason_of
 from evals.scoring import AnswerVerdict, Judged, ScoreJournal, open_scores
 from evals.statistics.jsonable import Json, to_json
 from evals.types import Message
@@ -121,7 +122,7 @@ def load_panel(path: Path, environ: Mapping[str, str], sets: Iterable[str] = ())
         tree: object = yaml.safe_load(path.read_text("utf-8"))
         file = PanelFile.model_validate(tree)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        msg = f"panel {path}: cannot be read: {' '.join(str(error).split())}"
+        msg = f"panel {path}: cannot be read: {reason_of(error)}"
         raise ConfigError(msg) from error
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]

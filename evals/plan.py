@@ -16,6 +16,7 @@ from evals.composition import JOURNAL_RULE, compose, messages_sha256
 from evals.journal import JsonObject, sha256_json
 from evals.keys import Keys
 from evals.packed import Picked
+from evals.reasons import reason_of
 from evals.statistics.jsonable import to_json
 from evals.types import Item, Message
 from supervisors.errors import DatasetError, StoreError
@@ -332,7 +333,7 @@ def read_plan(path: Path) -> Plan:
         with path.open(encoding="ascii") as stream:
             return Plan(_read_trial(path, number, line) for number, line in enumerate(stream, 1))
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"{path}: cannot be read: {error}"
+        msg = f"{path}: cannot be read: {reason_of(error)}"
         raise StoreError(msg) from error
 
 

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evals.datasets.bells import load_metacognitive_rows
 from evals.fake import read_texts
+from evals.reasons import reason_of
 from evals.serving import Receive, Send, completion, error, read_json, send_json
 from evals.types import Truth, sha256_text
 from supervisors.decoded import append_decoded
@@ -87,7 +88,7 @@ def _read_lines(path: Path) -> tuple[StoredReply, ...]:
     try:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as failure:
-        msg = f"{path.name}: cannot be read: {failure}"
+        msg = f"{path.name}: cannot be read: {reason_of(failure)}"
         raise DatasetError(msg) from failure
     replies: list[StoredReply] = []
     for number, line in enumerate(lines, start=1):

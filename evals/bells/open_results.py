@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import cast
 
 from evals.bells.verdicts import BellsItem, ItemVerdict
+from evals.reasons import reason_of
 from supervisors.errors import DatasetError
 from supervisors.types import Cause, Label
 
@@ -40,7 +41,7 @@ def _read(path: Path) -> dict[str, object]:
     try:
         value: object = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        msg = f"{path}: cannot be read: {error}"
+        msg = f"{path}: cannot be read: {reason_of(error)}"
         raise DatasetError(msg) from error
     if not isinstance(value, dict):
         msg = f"{path}: expected an object, got {type(value).__name__}"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from evals.journal import JsonObject
+from evals.reasons import reason_of
 from evals.statistics.jsonable import Json
 from evals.statistics.rates import Observation, Rate, rate_of
 from supervisors.errors import DatasetError
@@ -70,7 +71,7 @@ def read_traces(path: Path) -> tuple[Trace, ...]:
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"{path}: cannot be read: {error}"
+        msg = f"{path}: cannot be read: {reason_of(error)}"
         raise DatasetError(msg) from error
     rows = [_object(line, path, number) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if rows and all("trace" not in row for row in rows):

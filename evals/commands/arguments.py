@@ -10,6 +10,7 @@ from evals.datasets.load import DATA_DIR
 from evals.folder import RunFolder
 from evals.options import RunOptions
 from evals.plan import Arm, Ledger
+from evals.reasons import reason_of
 from evals.replay import Limits
 from evals.selection import Selection
 from evals.shards import parse_shard
@@ -237,7 +238,7 @@ def _read(path: Path) -> str:
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"--system {path}: cannot be read: {error}"
+        msg = f"--system {path}: cannot be read: {reason_of(error)}"
         raise ConfigError(msg) from error
 
 

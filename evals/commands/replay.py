@@ -190,10 +190,9 @@ def describe_plan(prepared: Prepared) -> JsonObject:
 def start(args: argparse.Namespace, out: Output, prepared: Prepared) -> int:
     """Say what is planned, ask if it costs, and run it."""
     planned = describe_plan(prepared)
-    out.note(
-        f"{planned['items']} items, {planned['trials']} trials, {planned['model_calls']} model calls to "
-        f"{planned['target']}; guard {planned['guard']}"
-    )
+    nouns = {"items": "item", "trials": "trial", "model_calls": "model call"}
+    counts = ", ".join([count_of(int(str(planned[name])), noun) for name, noun in nouns.items()])
+    out.note(f"{counts} to {planned['target']}; guard {planned['guard']}")
     if not prepared.plan:
         out.problem("nothing was evaluated: no item is left; look at --limit, --filter, --category and --item-id")
         return Exit.FAILED

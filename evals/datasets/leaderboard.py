@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from evals.reasons import reason_of
 from supervisors.errors import DatasetError
 
 COLUMNS = ("benchmark", "model", "score", "n", "direction", "unit", "source", "date")
@@ -53,7 +54,7 @@ def read_leaderboard(path: Path) -> tuple[Score, ...]:
         with path.open(encoding="utf-8-sig", newline="") as lines:
             rows = [{str(key): (value or "").strip() for key, value in row.items()} for row in csv.DictReader(lines)]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        msg = f"{path.name}: cannot be read: {error}"
+        msg = f"{path.name}: cannot be read: {reason_of(error)}"
         raise DatasetError(msg) from error
     missing = [name for name in COLUMNS if rows and name not in rows[0]]
     if missing or not rows:

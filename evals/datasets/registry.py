@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from evals.datasets.adapters import ADAPTERS
 from evals.datasets.card import Card
 from evals.datasets.crossing import JOINERS
+from evals.reasons import reason_of
 from supervisors.errors import DatasetError
 
 CARDS = Path(str(resources.files("evals.datasets"))) / "cards"
@@ -94,7 +95,7 @@ def _read(path: Path) -> Listed:
         places = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
         return Listed(path.stem, None, "; ".join(places))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        return Listed(path.stem, None, f"cannot be read: {error}")
+        return Listed(path.stem, None, f"cannot be read: {reason_of(error)}")
     if card.id != path.stem:
         return Listed(path.stem, None, f"id {card.id!r} differs from the file's name {path.name!r}")
     known = {*ADAPTERS, *JOINERS}

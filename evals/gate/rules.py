@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from evals.comparison.measures import MEASURES
+from evals.reasons import reason_of
 from supervisors.errors import ConfigError
 from supervisors.plugins import flatten_errors
 
@@ -134,7 +135,7 @@ def load_rules(path: Path) -> Rules:
     try:
         tree: object = yaml.safe_load(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        msg = f"rules {path}: cannot be read: {' '.join(str(error).split())}"
+        msg = f"rules {path}: cannot be read: {reason_of(error)}"
         raise ConfigError(msg) from error
     if not isinstance(tree, dict):
         msg = f"rules {path}: expected a mapping with absolute, relative and limits, such as in docs/evals.md"

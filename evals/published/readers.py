@@ -13,6 +13,7 @@ from evals.datasets.leaderboard import Score, read_leaderboard
 from evals.datasets.narrow import is_list, is_object
 from evals.published.names import GUARDBENCH, GUARDRAIL_BENCH, HELM, HELM_GROUPS, HELM_ITEMS
 from evals.published.values import Published, counted, parse
+from evals.reasons import reason_of
 from supervisors.errors import DatasetError
 
 _MARKUP = re.compile(r"</?ins>|\*\*|__|`")
@@ -53,7 +54,7 @@ def _text(path: Path) -> str:
     try:
         return path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"{path.name}: cannot be read: {error}"
+        msg = f"{path.name}: cannot be read: {reason_of(error)}"
         raise DatasetError(msg) from error
 
 
