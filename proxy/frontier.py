@@ -63,6 +63,7 @@ class Field:
         part: what of the reply has to go as a whole if this text cannot stay, because a signature covers it.
         cuts: offsets where one text ends and the next begins, for who does not join them.
         counted: characters given to the window group, the hold-back there, and where that begins.
+        looked: characters, cuts and end as they were at the last look, of a text that nothing continues.
         before: the field of this kind that came to an end where this one begins, None for none.
         after: the one that begins where this one ends.
     """
@@ -81,6 +82,7 @@ class Field:
     part: str = ""
     cuts: list[int] = field(default_factory=list[int])
     counted: tuple[int, int, int] = (-1, 0, 0)
+    looked: tuple[int, int, bool] = (-1, 0, False)
     before: Field | None = field(default=None, repr=False, compare=False)
     after: Field | None = field(default=None, repr=False, compare=False)
 

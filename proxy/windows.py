@@ -89,7 +89,7 @@ def cut_windows(fields: Mapping[str, Field], reach: Reach, *, complete: bool) ->
     ends: dict[int, int] = {}
     judged = judged_fields(fields, complete=complete)
     for name, grown in judged:
-        if not grown.settled:
+        if not grown.settled and (complete or _is_new(grown)):
             start = max(0, min(grown.windowed - reach.overlap, grown.covered(reach.holdback)))
             earlier = _tails(grown, reach.overlap - grown.windowed) if start == 0 else []
             whole = complete or grown.over or grown.cuts[-1:] == [grown.length]
@@ -101,6 +101,14 @@ def cut_windows(fields: Mapping[str, Field], reach: Reach, *, complete: bool) ->
             for tail, begin in earlier:
                 ends[id(tail)] = min(begin, ends.get(id(tail), begin))
     return _with_tails(windows, judged, ends) if ends else windows
+
+
+def _is_new(grown: Field) -> bool:
+    """Say whether another look could find more: a text that nothing continues, and that has not grown, was read."""
+    if grown.kind in JOINED_KINDS:
+        return True
+    before, grown.looked = grown.looked, (grown.length, len(grown.cuts), grown.over)
+    return grown.looked != before
 
 
 def _end_of(grown: Field) -> int:

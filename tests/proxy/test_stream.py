@@ -199,6 +199,44 @@ def test_a_growing_encoded_run_is_not_cut() -> None:
     assert left in ("", "see ")
 
 
+def member(name: str, text: str) -> bytes:
+    """Return a frame with a member that no document names."""
+    return data_frame({"choices": [{"index": 0, "delta": {name: text}, "finish_reason": None}]})
+
+
+def count_segments(members: int, text: str) -> int:
+    """Return how many texts all looks of a stream of so many members read."""
+    counted = [0]
+
+    class Counts(Finds):
+        """Counts the segments it is given."""
+
+        async def assess(self, exchange: Exchange, context: object, /) -> Verdict:
+            counted[0] += len(exchange.judged)
+            return await super().assess(exchange, context)
+
+    gate = Gate(plan_of(Counts(CANARY), mode="window", window_chars=50, overlap_chars=20), FRAMES, 0, 1)
+    left = run_gate(gate, [*[member(f"k{i}", text) for i in range(members)], delta("", "stop")])
+    assert left.count(b"data: ") == members + 1
+    return counted[0]
+
+
+@pytest.mark.parametrize("text", ["x", "a b ", "all is well here"])
+def test_many_members_are_each_read_a_few_times(text: str) -> None:  # S-02
+    assert count_segments(400, text) <= 5 * 400
+    assert count_segments(1600, text) <= 5 * 1600
+
+
+@pytest.mark.parametrize("position", range(1, len(CANARY)))
+def test_a_member_that_goes_on_after_many_others_is_read_again(position: int) -> None:  # S-01
+    others = [member(f"k{i}", "all is well here") for i in range(30)]
+    begun, ended = member("odd", f"see {CANARY[:position]}"), member("odd", CANARY[position:])
+    gate = Gate(plan_of(Finds(CANARY), mode="window", window_chars=50, overlap_chars=20), FRAMES, 0, 1)
+    left = run_gate(gate, [*others, begun, *others, ended, *others, delta("", "stop")])
+    assert gate.block is not None
+    assert ended not in left
+
+
 def test_an_overlong_hold_blocks_by_default() -> None:
     gate = Gate(plan_of(Finds(CANARY), mode="hold", max_buffer_bytes=200), FRAMES, 0, 1)
     left = run_gate(gate, [delta("x" * 50) for _ in range(10)])
