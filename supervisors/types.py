@@ -327,7 +327,7 @@ class Context(Protocol):
 
         Raises:
             ChatError: connect error, deadline, 429 or 5xx after the retries, redirect.
-            ReplyError: the body is not JSON, empty, or larger than 10 MB.
+            ReplyError: the body is not JSON, has a key twice, is empty, or larger than 8 MiB.
         """
         ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,8 @@ def read_json(reply: HttpReply) -> object:
     """Parse the body of a reply that promises JSON.
 
     Raises:
-        ReplyError: empty, another content type, or not JSON.
+        ReplyError: empty, another content type, not JSON, or an object has a key twice: who says both safe and unsafe
+            has said neither.
     """
     if not reply.body.strip():
         msg = "the reply is empty; JSON was expected"
@@ -33,10 +35,18 @@ def read_json(reply: HttpReply) -> object:
         msg = "the reply does not have a JSON content type"
         raise ReplyError(msg, detail="content_type")
     try:
-        return orjson.loads(reply.body)
-    except orjson.JSONDecodeError:
+        value: object = orjson.loads(reply.body)
+        json.loads(reply.body, object_pairs_hook=_refuse_duplicates)
+    except (ValueError, RecursionError):
         msg = "the reply is not valid JSON"
         raise ReplyError(msg) from None  # the decoder's message quotes the reply
+    return value
+
+
+def _refuse_duplicates(pairs: list[tuple[str, object]]) -> None:
+    if len({key for key, _ in pairs}) < len(pairs):
+        msg = "the reply has an object with the same key twice"
+        raise ReplyError(msg, detail="duplicate_key")
 
 
 def parse_chat_reply(body: object) -> ChatReply:

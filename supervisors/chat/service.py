@@ -60,7 +60,7 @@ class ChatSettings:
     max_waiting: int = 256
     breaker_failures: int = 5
     breaker_open_s: float = 60.0
-    max_reply_bytes: int = 10 * 2**20
+    max_reply_bytes: int = 8 * 2**20
 
 
 _DEFAULTS = ChatSettings()

@@ -42,6 +42,7 @@ FAULTS: Mapping[str, tuple[Answer | None, Cause]] = {
     "503": (Answer(status=503, body=b"later"), Cause.ERROR),
     "redirect": (Answer(status=302, headers={"location": "http://127.0.0.1:1/"}, body=b"-"), Cause.ERROR),
     "bad JSON": (Answer(body=b'{"flagged": fal', headers=JSON_TYPE), Cause.UNPARSABLE),
+    "a key twice": (Answer(body=b'{"flagged": true, "flagged": false}', headers=JSON_TYPE), Cause.UNPARSABLE),
     "cut off": (Answer(frames=[b'{"flagged":', b" false}"], headers=JSON_TYPE, end_at=1), Cause.UNPARSABLE),
     "empty": (Answer(body=b"", headers=JSON_TYPE), Cause.UNPARSABLE),
     "wrong content type": (

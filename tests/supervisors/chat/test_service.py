@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
+import orjson
 import pytest
 
 from supervisors.chat import BreakerState, Budget, ChatService, ChatSettings
@@ -131,6 +132,7 @@ async def test_a_hosted_guard_that_refuses_in_html_has_refused(desk: Desk) -> No
 # The fault table (guarding §14)
 
 JSON_TYPE = {"content-type": "application/json"}
+ANSWER = orjson.dumps(chat_reply("safe"))
 
 FAULTS: Mapping[str, tuple[Answer, type[Exception], str | None]] = {
     "400": (refuse(400, code="invalid_value"), ChatRefused, "invalid_value"),
@@ -145,7 +147,13 @@ FAULTS: Mapping[str, tuple[Answer, type[Exception], str | None]] = {
     "wrong content type": (Answer(body=b"{}", headers={"content-type": "text/html"}), ReplyError, "content_type"),
     "invalid JSON": (Answer(body=b'{"choices": [', headers=JSON_TYPE), ReplyError, "bad_json"),
     "truncated": (Answer(body=b'{"choices": []}', headers=JSON_TYPE, split=8, end_at=1), ReplyError, "truncated"),
-    "10 MB": (Answer(body=b" " * (10 * 2**20 + 1), headers=JSON_TYPE), ReplyError, "too_large"),
+    "10 MB": (Answer(body=b" " * 10_000_000 + ANSWER, headers=JSON_TYPE), ReplyError, "too_large"),
+    "a key twice": (Answer(body=ANSWER[:-1] + b',"choices":[]}', headers=JSON_TYPE), ReplyError, "duplicate_key"),
+    "a key twice inside": (
+        Answer(body=ANSWER.replace(b'"content":', b'"content":"unsafe","c\\u006fntent":'), headers=JSON_TYPE),
+        ReplyError,
+        "duplicate_key",
+    ),
     "error in a 200": (refuse(200), ReplyError, "no_choices"),
 }
 
