@@ -10,6 +10,7 @@ from evals.commands.output import Output, Subparsers
 from evals.exits import Exit
 from evals.folder import RunFolder
 from evals.merging import find_missing, merge_parts, read_parts
+from evals.nouns import count_of
 from evals.report.files import all_tables, report_line, write_report
 from evals.scoring import apply_rule
 from evals.state import progress_of
@@ -36,7 +37,8 @@ def run(args: argparse.Namespace, out: Output) -> int:
     parts = read_parts([find_run(args, out, name) for name in args.shards])
     missing = find_missing(parts)
     if missing:
-        out.problem(f"{len(missing)} shards are missing: {', '.join(missing)}; nothing was merged")
+        absent = count_of(len(missing), "shard is", "shards are")
+        out.problem(f"{absent} missing: {', '.join(missing)}; nothing was merged")
         return Exit.INCOMPLETE
     folder = RunFolder(runs_dir(args, out) / args.run_name)
     merged = merge_parts(parts, folder, sys.argv)
@@ -45,7 +47,9 @@ def run(args: argparse.Namespace, out: Output) -> int:
     summary = write_summary(folder)
     pages = write_report(folder, summary)
     progress = progress_of(loaded.plan, loaded.counted)
-    out.note(f"{len(parts)} shards, {merged.trials} trials, {merged.lines} lines; run folder: {folder.path}")
+    counted = {"shard": len(parts), "trial": merged.trials, "line": merged.lines}
+    said = ", ".join([count_of(count, noun) for noun, count in counted.items()])
+    out.note(f"{said}; run folder: {folder.path}")
     for name in merged.left:
         out.note(f"scores {name} are not in every shard and were left; `evals score` makes them anew")
     for name in merged.uncalibrated:
@@ -54,5 +58,6 @@ def run(args: argparse.Namespace, out: Output) -> int:
     out.note(report_line(pages))
     if progress.complete:
         return Exit.DONE
-    out.problem(f"{progress.errors} errors, {progress.missing} missing; `evals resume {folder.path}` does them")
+    left = f"{count_of(progress.errors, 'error')}, {progress.missing} missing"
+    out.problem(f"{left}; `evals resume {folder.path}` does them")
     return Exit.INCOMPLETE

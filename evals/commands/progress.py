@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from evals.client import number
 from evals.journal import JsonObject
+from evals.nouns import count_of
 
 _WIDE = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -17,7 +18,8 @@ def progress_line(state: JsonObject) -> str:
         f"{draw_bar(done / planned if planned else 1.0)} {done}/{planned}",
         f"{number(state.get('per_s')) or 0.0:.1f}/s",
         f"{write_seconds(number(state.get('left_s')))} left",
-        *[f"{state[name]} {name}" for name in ("errors", "unknown", "flagged", "refused")],
+        count_of(int(number(state["errors"]) or 0), "error"),
+        *[f"{state[name]} {name}" for name in ("unknown", "flagged", "refused")],
         f"{state['in_flight']} of {state['concurrency']} in flight",
         "cost unknown" if cost is None else f"{cost:.4f} USD",
     ]

@@ -303,9 +303,10 @@ async def _carry_out(folder: RunFolder, prepared: Prepared, out: Output) -> Endi
 def found_line(planned: int, left: int) -> str:
     """Say of a run that was started before what is done again and what is not."""
     if left:
-        return f"this run was started before: {planned - left} of {planned} trials are done, {left} are left"
+        return f"this run was started before: {planned - left} of {count_of(planned, 'trial')} done, {left} left"
+    done = count_of(planned, "trial is done and is not", "trials are done and none is")
     return (
-        f"this run is finished: all {planned} trials are done and none is made again; its summary and report are made "
+        f"this run is finished: {done} made again; its summary and report are made "
         "anew (another --run-name, or --force-new, starts a new run)"
     )
 

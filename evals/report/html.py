@@ -10,6 +10,7 @@ from evals.attempts import as_object
 from evals.client import number, objects
 from evals.journal import JsonObject
 from evals.manifest import Manifest
+from evals.nouns import count_of
 from evals.published.values import Published
 from evals.report.against import against_part
 from evals.report.assets import content_policy, page_script, page_style
@@ -113,7 +114,7 @@ def _contents(sections: Sequence[JsonObject], *, coherence: bool, against: bool)
 
 def _subtitle(summary: JsonObject, manifest: Manifest) -> str:
     progress = as_object(as_object(summary["results"])["progress"])
-    counts = f"{progress['ok']} of {progress['planned']} trials done, {progress['errors']} errors"
+    counts = f"{progress['ok']} of {progress['planned']} trials done, {count_of(int(str(progress['errors'])), 'error')}"
     said = f"Target {manifest.labels['target']}, guard {manifest.labels['guard']}; {counts}; {manifest.started[:10]}"
     return f'<p class="note">{escape(said)}</p>'
 

@@ -13,6 +13,7 @@ from evals.cases import nessie_rows as our_nessie_rows
 from evals.client import number
 from evals.journal import JsonObject
 from evals.manifest import Manifest
+from evals.nouns import count_of
 from evals.report.coherence import coherence_tables
 from evals.report.figures import coherence_figures, effort_of, rate_cell, sections_of, slug, to_estimate
 from evals.report.grids import draw_heat
@@ -51,7 +52,7 @@ def _page(title: str, about: About, body: str) -> str:
     lines = [
         f"<h1>{escape(title)}: run {escape(about.name)}</h1>",
         f'<p class="note">Target {escape(manifest.labels["target"])}, guard {escape(manifest.labels["guard"])}; '
-        f"{escape(manifest.started[:10])}; {manifest.planned} trials</p>",
+        f"{escape(manifest.started[:10])}; {count_of(manifest.planned, 'trial')}</p>",
         *[
             f'<p class="note">Data {escape(name)}: {escape(str(as_object(lock).get("revision")))}</p>'
             for name, lock in manifest.lock.items()

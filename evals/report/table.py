@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from evals.attempts import as_object
 from evals.client import number, objects
 from evals.journal import JsonObject
+from evals.nouns import count_of
 from evals.robustness import TRANSFORM_HEADER, transform_rows
 from evals.statistics.jsonable import Json
 
@@ -104,7 +105,7 @@ def warning_lines(summary: JsonObject) -> list[str]:
 def _block(section: JsonObject, title: str, delay: JsonObject) -> list[str]:
     """Return a title with its counts, then one line a measure, rates with their bars."""
     counts = {name: text for name, text in measures(section, delay) if name in _COUNTS}
-    said = " · ".join([f"{text} {name}" for name, text in counts.items()])
+    said = " · ".join([_count(text, name) for name, text in counts.items()])
     rates = {name: rate for name, rate in _rates_of(section).items() if as_object(rate).get("planned")}
     others = [(name, "", text) for name, text in measures(section, delay) if name not in counts and name not in rates]
     rows = [(name, bar(rate), rate_text(rate)) for name, rate in rates.items()]
@@ -112,6 +113,11 @@ def _block(section: JsonObject, title: str, delay: JsonObject) -> list[str]:
     widths = [max([len(row[i]) for row in rows], default=0) for i in (0, 1)]
     lines = [f"  {name:<{widths[0]}}  {drawn:<{widths[1]}}  {text}".rstrip() for name, drawn, text in rows]
     return [f"{title}   {said}", *lines]
+
+
+def _count(text: str, name: str) -> str:
+    """Return a count with its column's name, which is a plural for one of them."""
+    return count_of(int(text), "error") if name == "errors" else f"{text} {name}"
 
 
 _COUNTS = ("planned", "scored", "unknown", "errors", "left out")

@@ -53,7 +53,7 @@ def test_a_missing_shard_is_incomplete_and_nothing_is_written(
     tmp_path: Path, made: tuple[Path, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _merge(tmp_path, made[0], made[2]) == 12
-    assert "shards are missing: 2/3" in capsys.readouterr().err
+    assert "1 shard is missing: 2/3" in capsys.readouterr().err
     assert not (tmp_path / "whole").exists()
 
 

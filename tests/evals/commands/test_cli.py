@@ -350,8 +350,9 @@ def test_a_run_offered_again_is_said_to_be_finished_or_how_far_it_is(
     assert "this run" not in capsys.readouterr().err
     for words in ([*loud, "--run-name", "a"], ["resume", "a"]):
         assert _run(tmp_path, *words) == 0
-        assert "this run is finished: all 10 trials are done and none is made again" in capsys.readouterr().err
-    assert found_line(10, 3).endswith("7 of 10 trials are done, 3 are left")
+        assert "this run is finished: 10 trials are done and none is made again" in capsys.readouterr().err
+    assert found_line(10, 3).endswith("7 of 10 trials done, 3 left")
+    assert found_line(1, 0).startswith("this run is finished: 1 trial is done and is not made again")
 
 
 def test_trials_of_several_models_are_compared_model_by_model(

@@ -13,7 +13,7 @@ STATE: JsonObject = {
 
 def test_the_line_says_how_far_how_fast_how_long_and_what_went_wrong() -> None:  # H-176
     line = progress_line(STATE)
-    for part in ("50/200", "12.5/s", "12 s left", "1 errors", "2 unknown", "30 flagged", "8 of 20", "0.2500 USD"):
+    for part in ("50/200", "12.5/s", "12 s left", "1 error  ", "2 unknown", "30 flagged", "8 of 20", "0.2500 USD"):
         assert part in line
 
 
