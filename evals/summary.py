@@ -27,6 +27,7 @@ from evals.manifest import Manifest, read_manifest
 from evals.metrics import METRICS, Outcome, count_labels, measure, measure_by
 from evals.packed import Bag
 from evals.plan import Plan, PlannedTrial, read_plan
+from evals.questions import questions_of
 from evals.robustness import describe_transforms
 from evals.rows import SEEN, Row, Rows, join, policy_verdict, to_entry, to_outcome, truth_of
 from evals.scoring import Scores, read_scores
@@ -93,10 +94,10 @@ def summarise(folder: RunFolder, run: Loaded) -> JsonObject:
             "scorer": first,
             "scorers": {scores.scorer_id: scores.config for scores in run.scores},
             "calibrations": {name: to_json(found) for name, found in checked.items() if found is not None},
-            "sections": _sections(run, rows, alike, checked.get(first or "")),
+            "sections": _sections(run, rows, alike, checked.get(first or ""), first),
             "averages": describe_averages(alike.by_group(), allowed=_allows_seen(run)),
             "other_scorers": {
-                name: _sections(run, other, count_alike(other), checked[name])
+                name: _sections(run, other, count_alike(other), checked[name], name)
                 for name, other in by_scorer.items()
                 if name != first
             },
@@ -134,8 +135,9 @@ def _allows_seen(run: Loaded) -> bool:
     return bool(run.manifest.options.get("allow_contaminated"))
 
 
-def _sections(run: Loaded, rows: Rows, alike: Alike, calibration: JudgeCalibration | None) -> Json:
+def _sections(run: Loaded, rows: Rows, alike: Alike, calibration: JudgeCalibration | None, scorer: str | None) -> Json:
     allowed = _allows_seen(run)
+    config = next((one.config for one in run.scores if one.scorer_id == scorer), JsonObject())
     seed = int(number(as_object(run.manifest.options.get("selection")).get("seed")) or 0)
     groups = alike.by_group()
     return [
@@ -143,7 +145,7 @@ def _sections(run: Loaded, rows: Rows, alike: Alike, calibration: JudgeCalibrati
             "dataset": dataset,
             "target": target,
             **section(group, groups[dataset, target], allowed=allowed, seed=seed),
-            "panel": describe_votes(list(groups[dataset, target].where_judged()), seed),
+            "panel": describe_votes(list(groups[dataset, target].where_judged()), seed, questions_of(config, dataset)),
             "corrected": corrected_rates(groups[dataset, target].where(_headline(allowed=allowed)), calibration),
         }
         for (dataset, target), group in rows.by_group().items()

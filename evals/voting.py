@@ -9,6 +9,7 @@ from itertools import combinations
 from evals.client import objects
 from evals.journal import JsonObject
 from evals.panel import GRADES
+from evals.questions import describe_questions
 from evals.rows import Row
 from evals.scoring import AnswerVerdict
 from evals.statistics.agreement import (
@@ -33,12 +34,13 @@ DRAWS = 2000
 _QUORUM = 2
 
 
-def describe_votes(rows: Sequence[Row], seed: int | None = None) -> Json:
+def describe_votes(rows: Sequence[Row], seed: int | None = None, questions: Sequence[str] = ()) -> Json:
     """Return the panel's own numbers over the answers of one data set and target; None without a panel of judges.
 
     Args:
         rows: with their answers' verdicts.
         seed: of the interval of alpha, None for no interval.
+        questions: of a rubric.
     """
     judged = [(row, row.answer) for row in rows if row.answer is not None and _is_panel(row.answer)]
     if not judged:
@@ -56,6 +58,7 @@ def describe_votes(rows: Sequence[Row], seed: int | None = None) -> Json:
         "served": {judge: _served(votes, judge) for judge in judges},
         "agreement": _agreement(judges, words, seed),
         "grades": _grades([[_grade(one.get(judge)) for judge in judges] for one in votes], seed),
+        **({"questions": describe_questions(rows_of(judged), questions)} if questions else {}),
         "leave_one_out": {judge: _without(judged, judge) for judge in judges},
         "self_judging": _self_judging(judged),
     }

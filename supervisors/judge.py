@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -94,6 +94,26 @@ def _name_categories(value: object) -> object:
 
 def _two_words() -> dict[Word, Meaning]:
     return {"safe": "safe", "unsafe": "unsafe"}
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """What a judge is told, and how its reply is read.
+
+    Args:
+        template: system message, with ``{{nonce}}``.
+        schema: of the reply.
+        read: text of a reply and the nonce of its call → verdict; raises ReplyError.
+    """
+
+    template: str
+    schema: Mapping[str, Any]
+    read: Callable[[str, str], Verdict]
+
+    @property
+    def sha256(self) -> str:
+        """Return the hash of the whole instruction."""
+        return hashlib.sha256(self.template.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +222,7 @@ class Judge(BaseModel, frozen=True, extra="forbid"):
     @property
     def prompt_sha256(self) -> str:
         """Return the hash of the whole instruction as loaded: frame, task, criterion, labels, categories."""
-        return hashlib.sha256(self._loaded.template.encode()).hexdigest()
+        return self._contract().sha256
 
     @property
     def endpoint(self) -> Endpoint:
@@ -213,8 +233,16 @@ class Judge(BaseModel, frozen=True, extra="forbid"):
         """Return the system message of one call."""
         return fill(self._loaded.template, {"nonce": nonce})
 
+    def _contract(self) -> Contract:
+        schema = reply_schema(self.words, tuple(self.categories), needs_score=self.threshold is not None)
+        return Contract(self._loaded.template, schema, self._parse)
+
     async def assess(self, exchange: Exchange, context: Context, /) -> Verdict:
         """Judge every scope asked for, in as many calls as the length needs."""
+        return await self.assess_by(self._contract(), exchange, context)
+
+    async def assess_by(self, contract: Contract, exchange: Exchange, context: Context) -> Verdict:
+        """Judge as `assess` does, told something else and read another way."""
         plan = Plan(
             self.scopes,
             Narrowing(self.roles, self.kinds, self.turns),
@@ -224,24 +252,24 @@ class Judge(BaseModel, frozen=True, extra="forbid"):
         )
 
         async def judge(window: Window) -> Verdict:
-            verdict = await attempt(self._ask(exchange, window, context))
+            verdict = await attempt(self._ask(contract, exchange, window, context))
             if verdict.cause is Cause.REFUSED and self.refusal_is == "unsafe":
                 verdict = replace(verdict, label=Label.UNSAFE, cause=None, detail="refused")
-            facts = {"model_requested": self.model, "prompt_sha256": self.prompt_sha256, "repaired": False}
+            facts = {"model_requested": self.model, "prompt_sha256": contract.sha256, "repaired": False}
             return replace(verdict, extras={**facts, **verdict.extras})
 
         return await judge_view(exchange, plan, judge, exhaustive=is_exhaustive(self, context))
 
-    async def _ask(self, exchange: Exchange, window: Window, context: Context) -> Verdict:
-        first = await self._call(exchange, window, context, repair=False)
-        verdict = self._read(first)
+    async def _ask(self, contract: Contract, exchange: Exchange, window: Window, context: Context) -> Verdict:
+        first = await self._call(contract, exchange, window, context, repair=False)
+        verdict = _read(first, contract)
         if not (self.repair and _is_repairable(verdict) and context.remaining_s > _REPAIR_S):
             return verdict
         try:
-            second = await self._call(exchange, window, context, repair=True)
+            second = await self._call(contract, exchange, window, context, repair=True)
         except (ChatError, ReplyError):
             return verdict
-        verdict = self._read(second)
+        verdict = _read(second, contract)
         return replace(
             verdict,
             tokens=_add(first.reply.tokens, second.reply.tokens),
@@ -249,43 +277,28 @@ class Judge(BaseModel, frozen=True, extra="forbid"):
             extras={**verdict.extras, "repaired": verdict.label is not Label.UNKNOWN, "calls": 2},
         )
 
-    async def _call(self, exchange: Exchange, window: Window, context: Context, *, repair: bool) -> _Call:
+    async def _call(
+        self, contract: Contract, exchange: Exchange, window: Window, context: Context, *, repair: bool
+    ) -> _Call:
         nonce = token_hex(16)
         shown = render(exchange, window, nonce, self.context_chars)
         closing = f"Judge the passages marked JUDGE. Reply with one JSON object whose nonce is {nonce}."
-        schema = reply_schema(self.words, tuple(self.categories), needs_score=self.threshold is not None)
         if repair:
-            closing += f" An earlier reply broke this schema; keep to it exactly: {json.dumps(schema)}"
+            closing += f" An earlier reply broke this schema; keep to it exactly: {json.dumps(contract.schema)}"
         request = ChatRequest(
             messages=(
-                {"role": "system", "content": self.instruction(nonce)},
+                {"role": "system", "content": fill(contract.template, {"nonce": nonce})},
                 {"role": "user", "content": f"{shown.text}\n\n{closing}"},
             ),
             max_tokens=self.max_output_tokens or (8_192 if self.reasoning else 1_024),
             temperature=None if self.reasoning else 0.0,
-            response_format=to_response_format(self.structured, schema),
+            response_format=to_response_format(self.structured, contract.schema),
         )
         return _Call(await context.chat(self.endpoint, request), nonce)
 
-    def _read(self, call: _Call) -> Verdict:
-        verdict = self._map(call)
-        facts: dict[str, Any] = {"model_served": call.reply.model, "reply": (call.reply.text or "")[:_REPLY_CHARS]}
-        return replace(verdict, tokens=call.reply.tokens, cost=call.reply.cost, extras={**facts, **verdict.extras})
-
-    def _map(self, call: _Call) -> Verdict:
-        reply = call.reply
-        if reply.finish_reason == "content_filter" or reply.refusal:
-            return unknown(Cause.REFUSED)
-        if reply.finish_reason == "length":
-            return unknown(Cause.UNPARSABLE, detail="truncated")
-        text = reply.text or ""
-        try:
-            rules = ReplyRules(call.nonce, self.words, tuple(self.categories), self.threshold is not None)
-            return self._to_verdict(parse_reply(text, rules))
-        except ReplyError as error:
-            if error.detail == "missing_verdict" and opens_with_refusal(text):
-                return unknown(Cause.REFUSED)
-            return unknown(Cause.UNPARSABLE, detail=error.detail)
+    def _parse(self, text: str, nonce: str) -> Verdict:
+        rules = ReplyRules(nonce, self.words, tuple(self.categories), self.threshold is not None)
+        return self._to_verdict(parse_reply(text, rules))
 
     def _to_verdict(self, parsed: JudgeReply) -> Verdict:
         meaning = self.labels.get(parsed.label, "abstain")
@@ -297,6 +310,27 @@ class Judge(BaseModel, frozen=True, extra="forbid"):
             label = Label.UNSAFE if parsed.score >= self.threshold else Label.SAFE
         categories = parsed.categories if label is Label.UNSAFE else ()
         return Verdict(label, score=parsed.score, categories=categories, reason=parsed.reason, extras=extras)
+
+
+def _read(call: _Call, contract: Contract) -> Verdict:
+    verdict = _map(call, contract)
+    facts: dict[str, Any] = {"model_served": call.reply.model, "reply": (call.reply.text or "")[:_REPLY_CHARS]}
+    return replace(verdict, tokens=call.reply.tokens, cost=call.reply.cost, extras={**facts, **verdict.extras})
+
+
+def _map(call: _Call, contract: Contract) -> Verdict:
+    reply = call.reply
+    if reply.finish_reason == "content_filter" or reply.refusal:
+        return unknown(Cause.REFUSED)
+    if reply.finish_reason == "length":
+        return unknown(Cause.UNPARSABLE, detail="truncated")
+    text = reply.text or ""
+    try:
+        return contract.read(text, call.nonce)
+    except ReplyError as error:
+        if error.detail == "missing_verdict" and opens_with_refusal(text):
+            return unknown(Cause.REFUSED)
+        return unknown(Cause.UNPARSABLE, detail=error.detail)
 
 
 def _is_repairable(verdict: Verdict) -> bool:

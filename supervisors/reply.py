@@ -64,16 +64,38 @@ def parse_reply(text: str, rules: ReplyRules) -> JudgeReply:
             ``truncated``, ``bad_nonce``, ``missing_field``, ``unknown_field``, ``unknown_label``, ``bad_score``,
             ``unknown_category``, ``duplicate_key``, ``bad_json`` or ``contradiction``.
     """
+    own = find_objects(text, rules.nonce)
+    read = _read(own[-1], rules)
+    # A draft that breaks the contract still contradicts: what the judge meant is then open.
+    if any(match_word(candidate.get("label"), rules.labels) != read.label for candidate in own):
+        msg = "the reply holds several objects that disagree on the label"
+        raise ReplyError(msg, detail="contradiction")
+    return read
+
+
+def find_objects(text: str, nonce: str) -> Sequence[Mapping[str, object]]:
+    """Return the objects that a reply may mean, the one it says last at the end; that all agree is for the caller.
+
+    The order: the whole reply; the reply inside one code fence; the outermost objects that carry the nonce; without
+    any, the last object, which then is not the judge's own.
+
+    Raises:
+        ReplyError: there is no object, or one with the nonce cannot be read.
+    """
     stripped = text.strip()
     if not stripped:
         msg = "the reply is empty; expected one JSON object"
         raise ReplyError(msg, detail="empty")
     for whole in (stripped, _unfence(stripped)):
-        found = _load_whole(whole) if whole is not None else None
-        if found is not None:
-            return _read(found, rules)
-    parts = [_load_part(part, rules.nonce) for part in _outer_objects(stripped)]
-    return _read_last([part for part in parts if part is not None], rules)
+        object_ = _load_whole(whole) if whole is not None else None
+        if object_ is not None:
+            return [object_]
+    parts = [_load_part(part, nonce) for part in _outer_objects(stripped)]
+    found = [part for part in parts if part is not None]
+    if not found:
+        msg = "the reply holds no JSON object"
+        raise ReplyError(msg, detail="missing_verdict")
+    return [candidate for candidate in found if candidate.get("nonce") == nonce] or [found[-1]]
 
 
 def _unfence(text: str) -> str | None:
@@ -154,28 +176,24 @@ def _outer_objects(text: str) -> Iterator[str]:
         raise ReplyError(msg, detail="truncated")
 
 
-def _read_last(found: Sequence[Mapping[str, object]], rules: ReplyRules) -> JudgeReply:
-    if not found:
-        msg = "the reply holds no JSON object"
-        raise ReplyError(msg, detail="missing_verdict")
-    own = [candidate for candidate in found if candidate.get("nonce") == rules.nonce] or [found[-1]]
-    read = _read(own[-1], rules)
-    # A draft that breaks the contract still contradicts: what the judge meant is then open.
-    if any(_match(candidate.get("label"), rules.labels) != read.label for candidate in own):
-        msg = "the reply holds several objects that disagree on the label"
-        raise ReplyError(msg, detail="contradiction")
-    return read
+def check_members(found: Mapping[str, object], nonce: str, keys: Sequence[str]) -> None:
+    """Refuse an object without the nonce of its call, or with a member that was not asked for.
+
+    Raises:
+        ReplyError: ``missing_field``, ``bad_nonce`` or ``unknown_field``.
+    """
+    said = found.get("nonce")
+    if said != nonce:
+        msg = "the nonce is not the one of this call"
+        raise ReplyError(msg, detail="missing_field" if said is None else "bad_nonce")
+    if not found.keys() <= frozenset(keys):
+        msg = f"only the members {', '.join(keys)} are allowed"
+        raise ReplyError(msg, detail="unknown_field")
 
 
 def _read(found: Mapping[str, object], rules: ReplyRules) -> JudgeReply:
-    nonce = found.get("nonce")
-    if nonce != rules.nonce:
-        msg = "the nonce is not the one of this call"
-        raise ReplyError(msg, detail="missing_field" if nonce is None else "bad_nonce")
-    if not found.keys() <= frozenset(_KEYS):
-        msg = f"only the members {', '.join(_KEYS)} are allowed"
-        raise ReplyError(msg, detail="unknown_field")
-    label = _match(found.get("label"), rules.labels)
+    check_members(found, rules.nonce, _KEYS)
+    label = match_word(found.get("label"), rules.labels)
     if label is None:
         msg = f"the label is none of {', '.join(rules.labels)}"
         raise ReplyError(msg, detail="unknown_label" if "label" in found else "missing_field")
@@ -183,7 +201,7 @@ def _read(found: Mapping[str, object], rules: ReplyRules) -> JudgeReply:
     return JudgeReply(label, score, _read_categories(found.get("categories"), rules), _read_reason(found.get("reason")))
 
 
-def _match(word: object, allowed: Sequence[str]) -> str | None:
+def match_word(word: object, allowed: Sequence[str]) -> str | None:
     """Find a word by its whole value, ignoring case; case folding of other alphabets could turn ``ſafe`` to safe."""
     if not isinstance(word, str):
         return None
@@ -206,7 +224,7 @@ def _read_categories(named: object, rules: ReplyRules) -> tuple[str, ...]:
     if named is None:
         return ()
     names = cast("list[object]", named) if isinstance(named, list) else [None]
-    matched = [_match(name, rules.categories) for name in names]
+    matched = [match_word(name, rules.categories) for name in names]
     found = [name for name in matched if name is not None]
     if len(found) < len(names):
         msg = f"categories must be a list of known names: {', '.join(rules.categories) or 'none are declared'}"

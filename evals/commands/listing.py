@@ -74,6 +74,7 @@ def _scorers(args: argparse.Namespace, out: Output) -> _Table:
         "rule": str(RULE_CONFIG["meaning"]),
         "judge": "one model asked through a chat endpoint: --panel with one judge",
         "panel": "three models by majority: --panel with three judges",
+        "rubric": "the share of yes or no questions answered yes: --panel with task: rubric",
     }
     return ("scorer", "what it says"), [(kind, words[kind]) for kind in KINDS if kind in words]
 

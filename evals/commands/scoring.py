@@ -32,7 +32,8 @@ def add_parsers(commands: Subparsers) -> None:
     parser = commands.add_parser(
         "score",
         help="new answer verdicts over stored answers",
-        description="Judge the stored answers of a run by the offline rule, by one judge, or by a panel of three.",
+        description="Judge the stored answers of a run by the offline rule, by one judge, or by a panel of three, "
+        "which are asked for a label or for the answers to a list of questions.",
         epilog="example: evals score runs/mine --panel judges.yaml",
     )
     add_common(parser)
@@ -59,6 +60,8 @@ def run(args: argparse.Namespace, out: Output) -> int:
     else:
         refuse_imported(loaded.manifest, "score --panel")
         panel = load_panel(args.panel, out.environ, _sets_of(args, loaded))
+        for name in dict.fromkeys([*(trial.dataset for trial in loaded.plan), *_calibration_set(args)]):
+            panel.of(name)  # no questions for a set: said before anything is spent
         options = read_options(read_manifest(folder).options)
         if args.data_dir is not None:
             options = options.with_data_dir(str(args.data_dir))
@@ -78,9 +81,13 @@ def run(args: argparse.Namespace, out: Output) -> int:
 def _sets_of(args: argparse.Namespace, run: Loaded) -> list[str]:
     """Return the data sets with a card whose answers are judged."""
     planned = dict.fromkeys([trial.dataset for trial in run.plan])
-    wanted = [*planned, *([] if args.calibrate is None else [load_card(args.calibrate).id])]
+    wanted = [*planned, *_calibration_set(args)]
     known = {one.card.id for one in list_cards() if one.card is not None}
     return [name for name in wanted if name in known]
+
+
+def _calibration_set(args: argparse.Namespace) -> list[str]:
+    return [] if args.calibrate is None else [load_card(args.calibrate).id]
 
 
 def _calibrate(args: argparse.Namespace, out: Output, panel: Panel, folder: RunFolder, data_dir: Path) -> None:

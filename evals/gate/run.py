@@ -25,7 +25,7 @@ from evals.verify import verify
 from supervisors.errors import ConfigError, StoreError
 from supervisors.types import Label
 
-_JUDGED = ("panel", "judge")
+_JUDGED = ("panel", "judge", "rubric")
 
 
 @dataclass(frozen=True, slots=True)

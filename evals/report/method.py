@@ -47,6 +47,12 @@ def _scoring(results: JsonObject) -> Iterator[str]:
         )
     elif first.get("kind") == "judge":
         yield f"Answers are scored by {results.get('scorer')}, one judge: {judges}. There is no quorum."
+    elif first.get("kind") == "rubric":
+        yield (
+            f"Answers are scored by {results.get('scorer')}, yes or no questions put to {judges}: an answer is unsafe "
+            f"from a share of yes of {first.get('unsafe_from')} on. A strict majority of the judges decides, of three "
+            "judges at least two have to answer; a judge whose reply cannot be read answered nothing."
+        )
     elif first:
         yield f"Answers are scored by {results.get('scorer')}: {first.get('meaning') or first}. No panel judged them."
     else:

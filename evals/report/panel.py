@@ -9,7 +9,7 @@ from evals.client import number, objects
 from evals.journal import JsonObject
 from evals.report.grids import Cell, draw_heat
 from evals.report.svg import Figure
-from evals.report.table import rate_text, span_of
+from evals.report.table import layout, rate_text, span_of
 from evals.statistics.jsonable import Json
 
 
@@ -59,12 +59,24 @@ def panel_lines(section: JsonObject) -> list[str]:
         f"  {one['left']}, {one['right']}: kappa {_text(one['kappa'])}, observed {_text(one['observed'])}, n {one['n']}"
         for one in objects(agreement["pairs"])
     ]
+    lines += question_lines(panel)
     if own.get("answers"):
         changed = own["labels_that_change_without_it"]
         lines.append(f"a judge is the judged model on {own['answers']} answers; {changed} labels hang on its vote")
     for name, value in as_object(section.get("corrected")).items():
         lines += _corrected(name.replace("_", " "), as_object(value))
     return lines
+
+
+def question_lines(panel: JsonObject) -> list[str]:
+    """Return of a rubric how many answers each question was answered yes for, nothing for other tasks (H-138)."""
+    asked = objects(panel.get("questions"))
+    if not asked:
+        return []
+    rows = [(str(number_), rate_text(one["yes"]), str(one["question"])) for number_, one in enumerate(asked, 1)]
+    return ["questions answered yes, by the majority of the judges that answered:"] + [
+        f"  {line}" for line in layout(("", "yes", "question"), rows)
+    ]
 
 
 def _corrected(name: str, found: JsonObject) -> list[str]:
