@@ -191,6 +191,14 @@ async def test_a_reply_that_is_not_whole_is_unknown_and_never_a_no(
     assert (below.label, below.detail, below.score) == (Label.UNKNOWN, "quorum_miss", None)
 
 
+async def test_a_second_reply_is_asked_for_with_the_schema_of_the_answers(server: tuple[Answering, str]) -> None:
+    """H-138: the further request of `repair` quotes what the rubric asks for, and its reply is read as strictly."""
+    app, url = server
+    made = await _judge(make_rubric(url, judges={"a": {"model": "short", "url": url}}, task="rubric"))
+    assert (made.label, app.calls["short"]) == (Label.UNKNOWN, 2)
+    assert '"answers"' in str(app.bodies[1]["messages"][-1]["content"])
+
+
 async def test_a_judge_that_cannot_be_reached_is_unknown() -> None:  # H-138
     made = await _judge(make_rubric("http://127.0.0.1:9/v1", "yyyy"))
     assert (made.label, made.score) == (Label.UNKNOWN, None)

@@ -113,3 +113,15 @@ async def test_a_rubric_without_questions_for_a_data_set_is_refused_before_any_c
         assert await _evals(tmp_path, "score", "run", "--panel", str(panel)) == 2
     assert not app.calls
     assert [one.kind for one in read_scores(run.folder)] == ["rule"]
+
+
+async def test_judges_of_a_rubric_that_obey_an_answer_fail_the_gate(run: Run, tmp_path: Path) -> None:  # H-138, H-139
+    panel = tmp_path / "rubric.yaml"
+    async with serve(Answering()) as address:
+        entry = {"model": "naive", "url": f"{address}/v1", "repair": False}
+        tree = {"task": "rubric", "questions": ["Is it violet?", "Does it rain?"], "judges": {"a": entry}}
+        panel.write_text(yaml.safe_dump(tree), "utf-8")
+        assert await _evals(tmp_path, "score", "run", "--panel", str(panel)) == 2
+        assert await _evals(tmp_path, "score", "run", "--panel", str(panel), "--skip-preflight") == 0
+    assert await _evals(tmp_path, "gate", "run", "--rules", str(tmp_path / "rules.yaml")) == 10
+    assert _gate(tmp_path) == {"verdict": "fail", "why": "1 counted"}
