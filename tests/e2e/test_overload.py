@@ -39,8 +39,8 @@ async def test_a_key_has_its_rate_on_every_route_that_judges(tmp_path: Path) -> 
             assert (reply.status_code, reply.json()["error"]["code"]) == (429, "rate_limit_exceeded")
             assert reply.json()["error"]["type"] == "rate_limit_error"
             assert 1 <= int(reply.headers["retry-after"]) <= 30
-        outcomes = [(row["kind"], row["outcome"], row["client"]["status"]) for row in await proxy.records(4)]
-        refused = [("unguarded", "client_error", 429), ("exchange", "client_error", 429)]
+        outcomes = [(row["kind"], row["outcome"], row["client"]["status"]) for row in await proxy.records(5)]
+        refused = [(kind, "client_error", 429) for kind in ("unguarded", "check", "exchange")]
         assert outcomes == [*refused, ("exchange", "answered", 200), ("exchange", "answered", 200)]
         assert len(up.received) == 2
 

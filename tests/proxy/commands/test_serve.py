@@ -311,11 +311,23 @@ async def begin_upload(proxy: Served, path: str) -> tuple[asyncio.StreamReader, 
     return reader, writer
 
 
-async def test_a_start_that_fails_for_whatever_reason_has_a_code(tmp_path: Path) -> None:  # O-03
+async def test_a_path_that_no_system_has_is_a_config_error(tmp_path: Path) -> None:  # O-03
     tree = {**config("http://127.0.0.1:1/v1", tmp_path), "journal": {"path": "a\0b"}}
     ended = await run_command("serve", "--config", write(tmp_path, tree), "--port", "0")
-    assert ended.code == 1
-    assert ended.err.splitlines()[-1] == "error: the proxy could not start: ValueError: embedded null byte"
+    assert ended.code == 2
+    assert ended.err.rstrip().endswith("journal.path: the text holds a character with the code 0")
+
+
+def test_a_start_that_fails_for_whatever_reason_has_a_code(  # O-03
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, config("http://127.0.0.1:1/v1", tmp_path))
+    read = load_config(path)
+    unseen = read.model_copy(update={"journal": read.journal.model_copy(update={"path": Path("a\0b")})})
+    with listen("127.0.0.1", 0) as listener:
+        assert serve(create_app(unseen), listener, path) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said == "error: the proxy could not start: ValueError: embedded null byte"
 
 
 class Breaking(ConfigSource):
