@@ -18,7 +18,7 @@ from tests.memory import memory_of
 _TRIALS = int(os.environ.get("EVALS_SCALE_TRIALS", "600"))  # noqa: TID251 - opt-in size; see docs/evals.md
 
 _BYTES_A_TRIAL = 400
-"""About 30 in a long run, 1,000 and more where rows were kept; in a short run, other tests of the process add theirs."""
+"""About 30 in a long run, 1,000 and more where rows are kept; in a short run other tests of a process add theirs."""
 
 
 def test_every_phase_runs_and_the_run_it_leaves_verifies(tmp_path: Path) -> None:
