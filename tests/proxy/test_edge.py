@@ -72,6 +72,18 @@ async def served(**options: Any) -> AsyncGenerator[tuple[App, Callable[[], Await
             server.force_exit = server.should_exit = True
 
 
+async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, piece: bytes) -> None:
+    """Send a piece every 20 ms, until the connection is closed or it has been a thousand; nothing is answered."""
+    with suppress(ConnectionError):
+        for _ in range(1000):
+            writer.write(piece)
+            await writer.drain()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.02):
+                    assert await reader.read() == b""
+                    return
+
+
 async def test_trailers_are_no_headers() -> None:
     async with served() as (app, connect):
         reader, writer = await connect()
@@ -114,14 +126,7 @@ async def test_a_head_has_a_limit_of_time() -> None:
 async def test_what_begins_no_request_buys_no_time(noise: bytes) -> None:
     async with served(head_s=0.3) as (_, connect):
         reader, writer = await connect()
-        with suppress(ConnectionError):
-            for _ in range(1000):  # an end of the connection is what ends this
-                writer.write(noise)
-                await writer.drain()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(0.02):
-                        assert await reader.read() == b""
-                        break
+        await drip(reader, writer, noise)
         assert reader.at_eof()
         writer.close()
 
@@ -155,14 +160,7 @@ async def test_the_rest_of_a_body_has_a_limit_of_time_once_it_is_answered() -> N
         reader, writer = await connect()
         writer.write(b"POST /early HTTP/1.1\r\nhost: h\r\ncontent-length: 100000\r\n\r\n")
         assert (await reader.readuntil(b"0\r\n\r\n")).startswith(b"HTTP/1.1 200")
-        with suppress(ConnectionError):
-            for _ in range(1000):
-                writer.write(b"x")
-                await writer.drain()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(0.02):
-                        assert await reader.read() == b""
-                        break
+        await drip(reader, writer, b"x")
         assert reader.at_eof()
         writer.close()
 
