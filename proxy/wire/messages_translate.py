@@ -233,7 +233,7 @@ def to_message(reply: Mapping[str, Any]) -> Json:
     """Return the message that a chat completion says.
 
     Raises:
-        ValueError: the reply is no chat completion, or the arguments of a tool call are no JSON object.
+        ValueError: the reply is no chat completion, or holds something that a message cannot say.
     """
     choices = as_list(reply.get("choices")) or [None]
     choice = as_object(choices[0])
@@ -242,7 +242,7 @@ def to_message(reply: Mapping[str, Any]) -> Json:
         msg = "the reply has no choice with a message"
         raise ValueError(msg)
     blocks = [new_block(kind) | {kind: text} for kind, text in texts_of(message)]
-    blocks += [tool_block(as_object(call) or {}) for call in as_list(message.get("tool_calls")) or []]
+    blocks += [tool_block(call) for call in calls_of(message)]
     return {
         **message_start(reply),
         "content": blocks,
@@ -280,6 +280,27 @@ def texts_of(message: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _read_parts(message.get("refusal"), "refusal")
 
 
+def calls_of(message: Mapping[str, Any]) -> list[Json]:
+    """Return the tool calls of a chat message, or the fragments of a delta, those in the old `function_call` too.
+
+    Raises:
+        ValueError: one that is no call of a function, or sound: nothing is left out in silence.
+    """
+    if message.get("audio") is not None:
+        msg = "the reply has sound, which a message cannot hold"
+        raise ValueError(msg)
+    calls = [as_object(call) or {} for call in as_list(message.get("tool_calls")) or []]
+    if any((call.get("type") or "function") != "function" for call in calls):
+        msg = "the reply has a tool call that is no call of a function"
+        raise ValueError(msg)
+    legacy = as_object(message.get("function_call")) or {}
+    if any(legacy.values()):  # some servers send an empty one beside every text
+        calls.append({"index": _LEGACY, "function": legacy})
+    return calls
+
+
+_LEGACY: Final = -1
+"""Index of the call in `function_call`, which has none of its own."""
 _THOUGHTS: Final = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
 _BLOCK: Final[Mapping[str, str]] = {"text": "text", "refusal": "text", "reasoning": "thinking"}
 
@@ -303,15 +324,19 @@ def tool_block(call: Mapping[str, Any]) -> Json:
     """Return a tool call as a block.
 
     Raises:
-        ValueError: the arguments are no JSON object.
+        ValueError: it names no function, or the arguments are no JSON object.
     """
     called = as_object(call.get("function")) or {}
+    name = called.get("name")
+    if not isinstance(name, str) or not name:
+        msg = "a tool call names no function"
+        raise ValueError(msg)
     written = called.get("arguments") or "{}"
     arguments: object = orjson.loads(written) if isinstance(written, str) else None
     if not isinstance(arguments, dict):
         msg = "the arguments of a tool call are no JSON object"
         raise ValueError(msg)  # noqa: TRY004 - one error for a reply that cannot be translated
-    return {"type": "tool_use", "id": call.get("id") or "toolu_0", "name": called.get("name"), "input": arguments}
+    return {"type": "tool_use", "id": call.get("id") or "toolu_0", "name": name, "input": arguments}
 
 
 def stop_reason(finish: object) -> str | None:

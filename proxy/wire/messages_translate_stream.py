@@ -7,7 +7,15 @@ from typing import Any, Final, cast
 
 import orjson
 
-from proxy.wire.messages_translate import message_start, new_block, stop_reason, texts_of, to_usage, tool_block
+from proxy.wire.messages_translate import (
+    calls_of,
+    message_start,
+    new_block,
+    stop_reason,
+    texts_of,
+    to_usage,
+    tool_block,
+)
 from proxy.wire.segments import as_list, as_object
 from proxy.wire.sse import Frame, SseParser, event_frame
 
@@ -35,13 +43,14 @@ class ChatToMessages:
         """Return the events that these bytes complete.
 
         Raises:
-            ValueError: not a chat stream, or a tool call whose arguments are no JSON object.
+            ValueError: not a chat stream, or something that a message cannot say.
         """
         return b"".join([self._read(frame) for frame in self._parser.feed(data)])
 
     def close(self) -> bytes:
-        """Return what is still to come when the model server has ended its stream."""
-        return b"".join([self._read(frame) for frame in self._parser.close()]) + self._end()
+        """Return what is still to come when the model server has ended its stream; no end where it gave none."""
+        rest = b"".join([self._read(frame) for frame in self._parser.close()])
+        return rest + self._end() if self._finish is not None else rest
 
     def _read(self, frame: Frame) -> bytes:
         if not frame.data or self._ended:
@@ -71,8 +80,8 @@ class ChatToMessages:
             delta = as_object(choice.get("delta")) or {}
             for kind, text in texts_of(delta):
                 yield from self._say(kind, text)
-            for call in as_list(delta.get("tool_calls")) or []:
-                self._join(as_object(call) or {})
+            for call in calls_of(delta):
+                self._join(call)
             self._finish = choice.get("finish_reason") or self._finish
 
     def _say(self, kind: str, text: str) -> Iterator[bytes]:

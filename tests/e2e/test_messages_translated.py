@@ -110,3 +110,30 @@ async def test_an_upstream_that_dies_mid_stream_ends_it_with_an_error_event(tmp_
         reply = await ask(proxy, stream=True)
         assert events_of(reply)[-1][0] == "error"
         assert "message_stop" not in reply.text
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_call_in_the_old_form_is_judged_and_handed_on(tmp_path: Path, stream: bool) -> None:
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        for said, stop in (("Oslo", "tool_use"), (CANARY, "refusal")):
+            called = {"function_call": {"name": "look_up", "arguments": f'{{"city": "{said}"}}'}}
+            chunk = {"id": "c", "model": "m", "choices": [{"index": 0, "delta": called, "finish_reason": None}]}
+            last = {"id": "c", "choices": [{"index": 0, "delta": {}, "finish_reason": "function_call"}]}
+            whole = chat_reply(message={"role": "assistant", "content": None, **called}, finish_reason="function_call")
+            up.script(Answer(frames=sse(chunk, last)) if stream else Answer(json=whole))
+            reply = await ask(proxy, stream=stream)
+            message = accumulate(reply) if stream else reply.json()
+            assert message["stop_reason"] == stop
+            assert ("violet" in reply.text, [one.get("input") for one in message["content"]]) == (
+                False,
+                [{"city": said}] if stop == "tool_use" else [None],
+            )
+
+
+async def test_a_stream_that_the_model_server_cuts_ends_with_an_error(tmp_path: Path) -> None:
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        up.script(Answer(frames=sse(*chat_chunks("Hello", " there, "))[:2]))
+        reply = await ask(proxy, stream=True)
+        assert events_of(reply)[-1][0] == "error"
+        (record,) = await proxy.records()
+        assert (record["outcome"], record["client"]["terminator"]) == ("upstream_error", "error")

@@ -183,11 +183,33 @@ def test_a_reply_becomes_a_message(finish: str | None, stop: str | None) -> None
         reply(content=[{"type": "image_url", "image_url": {"url": "http://a/b.png"}}]),
         reply(content=[text("hi"), 7]),
         reply(content=True),
+        reply(function_call={"name": "f", "arguments": "{"}),
+        reply(function_call={"arguments": "{}"}),
+        reply(tool_calls=[{"function": {"arguments": "{}"}}]),
+        reply(tool_calls=[{"id": "c1", "type": "custom", "custom": {"name": "f", "input": "x"}}]),
+        reply(content="hi", audio={"id": "a", "data": "AAAA", "transcript": "hi"}),
     ],
 )
 def test_a_reply_that_cannot_be_translated_is_an_error(broken: dict[str, Any]) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - orjson's own message or ours
         to_message(broken)
+
+
+def test_the_call_of_an_old_model_server_becomes_a_block_whole_and_streamed() -> None:
+    called = {"name": "f", "arguments": '{"a": 1}'}
+    message = to_message(reply("function_call", content=None, function_call=called))
+    block = {"type": "tool_use", "id": "toolu_0", "name": "f", "input": {"a": 1}}
+    assert (message["content"], message["stop_reason"]) == ([block], "tool_use")
+    translator = ChatToMessages()
+    parts = [{"name": "f", "arguments": ""}, {"arguments": '{"a"'}, {"arguments": ": 1}"}]
+    raw = b"".join([chunk(function_call=part) for part in parts]) + chunk("function_call")
+    events = [orjson.loads(one.data) for one in SseParser().feed(translator.feed(raw) + translator.close())]
+    assert events[1]["content_block"] == {**block, "input": {}}
+    assert (events[2]["delta"]["partial_json"], events[-2]["delta"]["stop_reason"]) == ('{"a":1}', "tool_use")
+
+
+def test_an_empty_function_call_beside_a_text_is_none() -> None:
+    assert to_message(reply(content="hi", function_call={"name": "", "arguments": ""}))["content"] == [text("hi")]
 
 
 PARTS: Any = [
@@ -282,9 +304,27 @@ def test_a_stream_becomes_the_events_of_a_message(size: int) -> None:  # S-13, W
     assert events[-2]["usage"] == {"input_tokens": 7, "output_tokens": 3}
 
 
-def test_a_stream_that_ends_early_has_no_stop_reason() -> None:
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"tool_calls": [{"index": 0, "type": "custom", "custom": {"name": "f"}}]},
+        {"audio": {"data": "AAAA"}},
+    ],
+)
+def test_a_delta_that_a_message_cannot_say_is_an_error(more: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="the reply has"):
+        ChatToMessages().feed(chunk(**more))
+
+
+def test_a_stream_that_ends_half_way_gets_no_end_invented() -> None:
     translator = ChatToMessages()
     events = SseParser().feed(translator.feed(chunk(content="he")) + translator.close())
+    assert [event.event for event in events] == ["message_start", "content_block_start", "content_block_delta"]
+
+
+def test_an_end_without_a_reason_is_an_end() -> None:
+    translator = ChatToMessages()
+    events = SseParser().feed(translator.feed(chunk(content="he") + b"data: [DONE]\n\n") + translator.close())
     assert orjson.loads(events[-2].data)["delta"]["stop_reason"] is None
     assert events[-1].event == "message_stop"
 
