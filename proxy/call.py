@@ -133,6 +133,11 @@ class Progress:
         self.finish_reasons = dict(finish_reasons)
         self.filtered = "content_filter" in finish_reasons.values()
 
+    def note_error(self, status: int) -> None:
+        """Note that the caller gets an error, whole or as the end of a stream; what ended the exchange before stays."""
+        if self.outcome == "answered":
+            self.outcome = "client_error" if 400 <= status < 500 else "unavailable"
+
     def settle(self, call: Call) -> None:
         """Lay out the verdicts: one a supervisor, stage and choice that the plan prescribes (O-11)."""
         self.verdicts = []

@@ -157,7 +157,7 @@ class Checking:
             settled = True
         except RequestError as error:
             self.progress.status = error.status
-            self.progress.outcome = "client_error" if error.status < 500 else "unavailable"
+            self.progress.note_error(error.status)
             settled = True
             error.headers = {**error.headers, "x-guardrail-id": self.call.id}
             raise

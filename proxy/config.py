@@ -97,6 +97,9 @@ class KeyConfig(BaseModel):
         if self.key is not None and (len(self.key.value) < 32 or self.key.value.lower() in PLACEHOLDER_KEYS):
             msg = f"the key at {self.key.reference} is shorter than 32 characters or a known placeholder"
             raise ValueError(msg)
+        if self.sha256 in {sha256(word.encode()).hexdigest() for word in ("", *PLACEHOLDER_KEYS)}:
+            msg = "this is the digest of a known placeholder, or of nothing: make a key, as in openssl rand -hex 32"
+            raise ValueError(msg)
         return self
 
     @property

@@ -299,7 +299,7 @@ class Line:
             shown = self.tell(error) if isinstance(error, UpstreamError) else bad_reply()
             await relay.abort(shown)
         if not self.started:
-            raise bad_reply()  # the model server ended its stream without a single event
+            raise self._refuse_reply()  # the model server ended its stream without a single event
 
     def tell(self, error: UpstreamError) -> RequestError:
         """Return an error of the model server as the caller may see it: nothing in its words goes by a judge."""
@@ -350,6 +350,7 @@ class Line:
             progress.status, progress.bytes_sent = whole.status, len(whole.body)
         if error is not None and self.started:
             progress.terminator = "error"
+            progress.note_error(error.status)
         if isinstance(whole, Answer) and not self.started and self._out.prompt and self._sinks.ready():
             await self._answer_first(whole)
             return
@@ -377,10 +378,8 @@ class Line:
         await self._out.end()
 
     def record_interrupted(self) -> None:
-        """Record an exchange that a shutdown or a bug cut off."""
-        if not self._progress.cancelled:
-            self._progress.cancelled = True
-            self._progress.outcome = "cancelled"
+        """Record an exchange that a shutdown or a bug cut off: its caller did not leave, but gets 500, or no end."""
+        self._progress.note_error(self._progress.status or 500)
         self._finish_record()
 
     def _finish_record(self) -> RequestError | None:
@@ -392,8 +391,7 @@ class Line:
         return None
 
     def _error_answer(self, error: RequestError) -> Answer:
-        if self._progress.outcome == "answered":
-            self._progress.outcome = "client_error" if error.status < 500 else "unavailable"
+        self._progress.note_error(error.status)
         reply = self._call.adapter.error_reply(error, self._call.request_id)
         extra = [(name.encode(), value.encode("ascii", "replace")) for name, value in reply.headers.items()]
         return Answer(reply.status, [*JSON, *self._headers(), *extra], reply.body)

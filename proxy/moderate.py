@@ -121,8 +121,8 @@ class Moderating:
             answer = await self._answer(out)
             settled = True
         finally:
-            if not settled:
-                self._note_gone()
+            if not settled:  # by a bug, or the end of the process
+                self.progress.note_error(500)
                 self._record()
         if answer is not None:
             self.progress.status, self.progress.bytes_sent = answer.status, len(answer.body)
@@ -191,7 +191,7 @@ class Moderating:
         return RequestError(400, "content_not_judged", message, param="input", guardrail=error.guardrail)
 
     def _refuse(self, error: RequestError) -> Answer:
-        self.progress.outcome = "client_error" if error.status < 500 else "unavailable"
+        self.progress.note_error(error.status)
         reply = self.call.adapter.error_reply(error, self.call.request_id)
         extra = [(name.encode(), value.encode("ascii", "replace")) for name, value in reply.headers.items()]
         return Answer(reply.status, [*JSON, *self._headers(), *extra], reply.body)

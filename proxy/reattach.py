@@ -105,12 +105,13 @@ def check_outcome(body: Row) -> Iterator[Found]:
         return
     blocked = {row["stage"] for row in body["decisions"] if row["blocked"] and row["mode"] == "enforce"}
     outcome, status = body["outcome"], body["client"]["status"]
+    cut = body.get("stream") and body["client"].get("terminator") != "done"
     if outcome == "answered":
         yield from _check_answered(body, blocked)
     for stage in _STAGES:
         if outcome == f"blocked_{stage}" and stage not in blocked:
             yield "outcome", f"is {outcome}, and nothing was blocked at {stage}"
-    if outcome in _EARLY and status < 400 and not blocked:
+    if outcome in _EARLY and status < 400 and not blocked and not cut:
         yield "outcome", f"is {outcome}, and the caller got status {status}"
 
 

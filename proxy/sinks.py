@@ -201,7 +201,7 @@ class JournalSinks:
             outputs = {result.choice: result for result in progress.outputs}
             signals = tuple(progress.signals)
             for choice, reply in progress.replies.items():
-                exchange = Exchange(call.id, call.model, "output", progress.request, reply, choice, signals=signals)
+                exchange = Exchange(call.id, call.model, "output", progress.sent, reply, choice, signals=signals)
                 before = outputs.get(choice, StageResult(choice))
                 outputs[choice] = merge_results(before, await _run(call.plan.output, exchange, open_context))
             progress.outputs = list(outputs.values())

@@ -6,6 +6,7 @@ import asyncio
 import signal
 import sqlite3
 from contextlib import AsyncExitStack, closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ import pytest
 from proxy.cli import main
 from proxy.record import Begun
 from proxy.store.sqlite import open_journal
+from supervisors.testing import Finds
 from tests.e2e.fake_replies import chat_chunks, sse
 from tests.e2e.fake_upstream import Answer, FakeUpstream
 from tests.e2e.processes import Served, serve_process
-from tests.e2e.serving import chat_body, guarded, policy, serving, tree
+from tests.e2e.serving import CANARY, chat_body, guarded, policy, serving, tree
 
 ROUTE = "/v1/chat/completions"
 
@@ -29,6 +31,39 @@ def config(up: FakeUpstream, folder: Path, notes: str) -> dict[str, Any]:
     made["supervisors"] = {"words": {"use": "rules", "keywords": ["violet umbrella"]}}
     made["policies"] = {"default": {"input": {"forced": ["words"]}}}
     return made
+
+
+@dataclass(frozen=True, slots=True)
+class Breaks(Finds):
+    """A supervisor with a bug outside of `assess`, which nobody turns into a verdict."""
+
+    at: str = ""
+
+    def first_open(self, text: str) -> int:
+        """Raise once a word has come."""
+        if self.at in text:
+            msg = "bug"
+            raise RuntimeError(msg)
+        return len(text)
+
+
+@pytest.mark.parametrize(("at", "status"), [("well", 500), ("far", 200)])
+async def test_a_bug_is_recorded_as_what_the_caller_saw_not_as_its_leaving(
+    tmp_path: Path, at: str, status: int
+) -> None:  # O-11, L-08
+    policies = policy(output={"forced": ["words"], "stream": {"window_chars": 1, "overlap_chars": 16}})
+    judges = {"words": Breaks(CANARY, at=at)}
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, supervisors=judges, policies=policies)) as proxy:
+        said = "well and good it is so far and no further than this"
+        up.script(Answer(frames=sse(*chat_chunks(*said.split(" "))), frame_delay_s=0.01))
+        reply: httpx.Response | None = None
+        with suppress(httpx.RemoteProtocolError):  # cut off without its end
+            reply = await proxy.chat(stream=True)
+        assert (reply.status_code if reply is not None else 200) == status
+        (record,) = await proxy.wait_records()
+        assert (record["outcome"], record["client"]["status"]) == ("unavailable", status)
+        assert (record["client"]["terminator"], record["client"]["cancelled_phase"]) == ("none", None)
+    assert main(["verify", "--journal", str(tmp_path / "journal.sqlite3")]) == 0
 
 
 async def read_and_kill(proxy: Served) -> None:

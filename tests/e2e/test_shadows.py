@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from supervisors.testing import Finds
+from supervisors.types import Exchange, Verdict, safe
 from tests.e2e.fake_replies import chat_chunks, chat_reply, sse
 from tests.e2e.fake_upstream import Answer, FakeUpstream
 from tests.e2e.serving import CANARY, frames_of, guarded, serving
@@ -22,6 +24,31 @@ POLICIES = {
     "secret": {"input": SHADOW, "output": SHADOW},
     "visible": {"input": ENFORCED, "output": ENFORCED, "on_block": {"message": "no: {policy}"}},
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Listens:
+    """Keep the request that it sees around a reply."""
+
+    heard: list[str] = field(default_factory=list[str])
+
+    async def assess(self, exchange: Exchange, context: object, /) -> Verdict:
+        """Say safe."""
+        self.heard.extend([segment.text for segment in exchange.request])
+        return safe()
+
+
+async def test_a_shadow_sees_around_the_reply_what_the_model_saw(tmp_path: Path) -> None:  # G-38
+    listener = Listens()
+    judges = {"words": Finds(CANARY), "listener": listener}
+    redacting = {"input": {"forced": ["words"], "on_unsafe": "redact"}}
+    watching = {"output": {"forced": ["listener"], "mode": "shadow"}}
+    policies = {"redacting": redacting, "watching": watching}
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, supervisors=judges, policies=policies)) as proxy:
+        await proxy.chat(f"a {CANARY}")
+        await proxy.wait_records()
+        assert up.received[0].json["messages"][0]["content"] == "a [REDACTED:canary]"
+        assert listener.heard == ["a [REDACTED:canary]"]
 
 
 def shadowed(up: FakeUpstream, folder: Path, **parts: Any) -> dict[str, Any]:

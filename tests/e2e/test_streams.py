@@ -205,6 +205,8 @@ async def test_a_stream_without_a_single_event_is_a_502(tmp_path: Path, policies
         up.script(Answer(frames=[], headers={"content-type": "text/event-stream"}))
         reply = await proxy.chat(stream=True)
         assert (reply.status_code, reply.json()["error"]["code"]) == (502, "upstream_error")
+        (record,) = await proxy.records()
+        assert (record["outcome"], record["upstream_call"]["error_kind"]) == ("upstream_error", "protocol")
 
 
 async def test_a_shadow_supervisor_judges_a_stream_that_passes_byte_for_byte(tmp_path: Path) -> None:  # S-15, M-01

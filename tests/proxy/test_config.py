@@ -351,3 +351,9 @@ def test_the_version_is_the_same_in_every_process(tmp_path: Path) -> None:  # O-
         for seed in ("1", "2", "3")
     }
     assert len(versions) == 1
+
+
+@pytest.mark.parametrize("word", ["sk-1234", "changeme", ""])
+def test_the_digest_of_a_placeholder_is_no_key(word: str) -> None:  # O-03
+    keys = {"a": {"sha256": sha256(word.encode()).hexdigest()}}
+    assert "keys.a: this is the digest of a known placeholder" in problem({**MINIMAL, "keys": keys})

@@ -81,6 +81,8 @@ def test_an_error_that_the_caller_saw_as_success_is_no_error() -> None:
     assert not is_refused(body())
     found = list(check_outcome(body(outcome="client_error")))
     assert found == [("outcome", "is client_error, and the caller got status 200")]
+    cut = body(outcome="unavailable", stream=True, client={**body()["client"], "terminator": "error"})
+    assert list(check_outcome(cut)) == []  # a stream that the end of the process cut
 
 
 @pytest.mark.parametrize("kind", ["exchange", "check", "moderation"])

@@ -169,7 +169,30 @@ async def test_what_outlasts_the_drain_ends_with_an_error_frame(tmp_path: Path) 
             assert json.loads(got.split(b"data: ")[-1])["error"]["code"] == "shutting_down"
             assert await proxy.wait() == 0
             await up.wait_finished(0)
-    assert len(outcomes(tmp_path)) == 1
+    assert outcomes(tmp_path) == ["unavailable"]
+
+
+async def test_a_stream_that_the_end_cuts_is_recorded_as_cut_and_verifies(tmp_path: Path) -> None:  # O-09, O-11
+    times = config("", tmp_path, drain_grace_s=0.0, drain_timeout_s=0.2)
+    words = {"supervisors": {"words": {"use": "rules", "keywords": ["violet umbrella"]}}}
+    output = {"forced": ["words"], "stream": {"mode": "hold", "heartbeat_s": 0.05}}
+    async with FakeUpstream() as up:
+        times["upstreams"]["main"]["base_url"] = up.url
+        async with serve_process(times | words | {"policies": {"p": {"output": output}}}, tmp_path) as proxy:
+            up.script(Answer(frames=sse(*chat_chunks("one", "two")), hold_at=2))
+            async with proxy.client.stream("POST", ROUTE, json=chat_body(stream=True)) as reply:
+                chunks = reply.aiter_bytes()
+                got = await anext(chunks)  # a heartbeat: all of the text is held
+                proxy.send()
+                async for chunk in chunks:
+                    got += chunk
+            assert (b"shutting_down" in got, b"one" in got) == (True, False)
+            assert await proxy.wait() == 0
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as database:
+        (record,) = [json.loads(row[0]) for row in database.execute("select body from records")]
+    assert (record["outcome"], record["client"]["terminator"]) == ("unavailable", "error")
+    verified = await run_command("verify", "--journal", tmp_path / "journal.sqlite3")
+    assert verified.code == 0, verified.err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
