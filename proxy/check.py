@@ -9,11 +9,11 @@ from typing import Any, cast
 from proxy.call import Call, Progress
 from proxy.failures import deadline_exceeded, record_unavailable
 from proxy.plan import StagePlan
-from proxy.prepare import Arrival, plan_for
+from proxy.prepare import Arrival, plan_for, read_asked
 from proxy.redact import RedactionImpossible, redact_body
 from proxy.runtime import Runtime
 from proxy.stages import StageResult, run_stage, without_spans
-from proxy.wire.body import refuse_forbidden, take_guardrails
+from proxy.wire.body import refuse_forbidden
 from proxy.wire.chat import CHAT
 from proxy.wire.errors import RequestError, invalid
 from proxy.wire.segments import as_list, as_object, next_turn
@@ -59,8 +59,9 @@ def read_check(body: dict[str, Any]) -> CheckRequest:
         raise invalid("'stage' must be input, output or both.", "stage")
     model = body.get("model", "*")
     policy = body.get("policy")
-    if not isinstance(model, str) or not (policy is None or isinstance(policy, str)):
-        raise invalid("'model' and 'policy' are names.", "model")
+    for name, value in (("model", model), ("policy", policy)):
+        if not isinstance(value, str) and (name == "model" or value is not None):
+            raise invalid(f"{name!r} must be a name.", name)
     request = _request_of(body)
     reply = body.get("reply")
     replies = as_list(reply) or ([reply] if reply is not None else [])
@@ -112,11 +113,14 @@ class Checking:
         Raises:
             RequestError: 400 with the path of the field.
         """
-        asked = take_guardrails(body)
+        asked = read_asked(body, arrival.headers)
         wanted = read_check(body)
         catalogue = runtime.catalogue
         plan = plan_for(arrival, wanted.model, asked, catalogue)
         if wanted.policy is not None:
+            if asked is not None:  # a silent ignore would look like success
+                message = "A check by one 'policy' asks its supervisors alone; leave the added guardrails out."
+                raise RequestError(400, "invalid_guardrails", message, param="guardrails")
             plan = catalogue.planner.plan_only(wanted.policy)
         call = Call(
             id=arrival.id,
@@ -182,7 +186,7 @@ class Checking:
                         progress.outputs.append(await _judge(self.runtime, plan.output, reply, exchange))
         except TimeoutError as error:
             raise deadline_exceeded() from error
-        return [progress.input, *progress.outputs]
+        return [*([progress.input] if "input" in self.wanted.stages else []), *progress.outputs]
 
     def _record(self) -> None:
         self.progress.settle(self.call)

@@ -116,14 +116,22 @@ class Metrics:
         self.registry.register(_Collected(self))
         self.declare(version, labels)
 
-    def declare(self, version: str, labels: Labels) -> None:
-        """Make a config version the current one; records of earlier versions keep the names of theirs."""
+    def declare(self, version: str, labels: Labels, unguarded: Iterable[str] = ()) -> None:
+        """Make a config version the current one; records of earlier versions keep the names of theirs.
+
+        Args:
+            version: of the config.
+            labels: the names it declares.
+            unguarded: routes that it passes on unjudged.
+        """
         with self._lock:
             self._version = version
             self._routes, self._supervisors = labels.routes, labels.supervisors
             self._counters.labels[version] = labels
-            for name in labels.supervisors:
+            for name in (*labels.supervisors, OTHER):
                 self._counters.late_spans.add((name,), 0)
+            for route in unguarded:
+                self._counters.unguarded.add((route,), 0)
 
     def know(self, version: str, labels: Labels) -> None:
         """Count records of a config version of an earlier start under the names of theirs."""

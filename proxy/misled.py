@@ -1,4 +1,4 @@
-"""Base URLs that are well-formed and yet probably not the one meant."""
+"""Settings that are well-formed and yet probably not meant so: base URLs, and a secret that keeps nothing secret."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from proxy.config import Config
 from proxy.declared import UpstreamConfig
 
+_SECRET_CHARS: Final = 32
 _ROUTES: Final = ("/chat/completions", "/completions", "/embeddings", "/responses", "/messages", "/models")
 
 
@@ -27,7 +28,11 @@ class Doubt:
 
 
 def find_misled(config: Config) -> Iterator[Doubt]:
-    """Yield base URLs that look like a server without its version, or like one of its routes."""
+    """Yield base URLs that look like a server without its version, or like one of its routes, and a short secret."""
+    key = config.journal.hmac_key
+    if key is not None and len(key.value) < _SECRET_CHARS:
+        message = f"it is shorter than {_SECRET_CHARS} characters: who guesses it can guess the texts behind digests"
+        yield Doubt("journal.hmac_key", message)
     for name, upstream in config.upstreams.items():
         if not isinstance(upstream, UpstreamConfig) or upstream.base_url is None or upstream.vendor != "openai":
             continue

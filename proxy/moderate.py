@@ -88,6 +88,9 @@ class Moderating:
             RequestError: 400 with the path of the field, 404 for an alias that is not configured.
         """
         inputs = read_inputs(body)
+        if arrival.headers.get("x-guardrail-add", "").strip(", "):  # a silent ignore would look like success
+            message = "A moderation is judged by the policy of its model alone; leave x-guardrail-add out."
+            raise RequestError(400, "invalid_guardrails", message, param="guardrails")
         aliases = runtime.config.moderation_aliases()
         alias = find_alias(body.get("model"), aliases)
         if alias is None:

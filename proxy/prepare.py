@@ -122,7 +122,7 @@ def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue, size_b
     if input_only and stream:
         raise invalid(f"{arrival.adapter.route} never streams; leave 'stream' out.", "stream")
     check_caps(body, arrival.adapter, catalogue.limits)
-    asked = _asked(body, arrival.headers)
+    asked = read_asked(body, arrival.headers)
     unseen = arrival.adapter.unseen_history(body)
     plan = plan_for(arrival, model, asked, catalogue, unseen=unseen)
     if arrival.adapter.route in SERVER_ROUTES:
@@ -233,7 +233,12 @@ def _take_moderation(body: dict[str, Any], adapter: Adapter, settings: FieldSett
     return None
 
 
-def _asked(body: dict[str, Any], headers: Mapping[str, str]) -> tuple[str, ...] | None:
+def read_asked(body: dict[str, Any], headers: Mapping[str, str]) -> tuple[str, ...] | None:
+    """Take the supervisors that a caller asks for, in the body or in `x-guardrail-add`; None when it names none.
+
+    Raises:
+        RequestError: 400 ``invalid_guardrails`` for anything but names.
+    """
     in_body = take_guardrails(body)
     header = headers.get("x-guardrail-add")
     if header is None:

@@ -204,7 +204,7 @@ async def open_runtime(
         if tracer is not None:
             sinks.traces = Traces(tracer, labels, providers_of(config))
         await journal.archive_config(version, _archive(config, labels).to_text())
-        metrics.declare(version, labels)
+        metrics.declare(version, labels, [route.path for route in config.unguarded_routes])
         line_settings = Settings(config.expose, config.limits.request_timeout_s, opener)
         caches = Caches(config.caches, version, metrics.count_cache)
         asked_of = bound_supervisors(config.supervisors, config.places, config.limits.max_queue)

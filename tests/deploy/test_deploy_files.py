@@ -12,6 +12,7 @@ import yaml
 
 from proxy.checks import check_config
 from proxy.config import parse_config
+from proxy.store.writer import WriterSettings
 from supervisors.errors import MissingError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -114,6 +115,7 @@ def test_the_pod_outlives_the_drain() -> None:  # O-09
     values = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
     compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))["services"]["proxy"]
     server = parse_config("upstreams: {a: {base_url: http://127.0.0.1:1/v1}}", {}).server
-    needed = server.drain_grace_s + server.drain_timeout_s
+    hanging_up_s, writing_s = 5, WriterSettings().close_s
+    needed = server.drain_grace_s + server.drain_timeout_s + hanging_up_s + writing_s
     assert values["terminationGracePeriodSeconds"] > needed
     assert int(compose["stop_grace_period"].removesuffix("s")) > needed

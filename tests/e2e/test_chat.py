@@ -165,6 +165,31 @@ async def test_a_check_that_nobody_judged_does_not_say_passed(tmp_path: Path) ->
     assert (found["status"], found["not_judged"], found["decisions"][0]["policy"]) == ("passed", [], "one")
 
 
+async def test_a_check_is_about_the_stages_that_were_asked_for(tmp_path: Path) -> None:  # W-35
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        asked = {"stage": "output", "reply": {"role": "assistant", "content": "hi"}}
+        found = (await proxy.client.post("/v1/guardrails/check", json=asked)).json()
+    assert (found["status"], found["not_judged"]) == ("passed", [])
+
+
+async def test_supervisors_are_added_to_a_check_too_or_refused(tmp_path: Path) -> None:  # wire §2.4, W-35
+    rules = policy({"optional": ["words"]})
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, policies=rules)) as proxy:
+
+        async def check(header: str | None = None, **fields: Any) -> str:
+            headers = {} if header is None else {"x-guardrail-add": header}
+            asked = {"stage": "input", "input": CANARY, **fields}
+            found = (await proxy.client.post("/v1/guardrails/check", json=asked, headers=headers)).json()
+            return str(found["status"] if "status" in found else found["error"]["code"])
+
+        assert await check() == "not_judged"
+        assert await check(guardrails=["words"]) == "blocked"
+        assert await check("words") == "blocked"
+        assert await check("nobody") == "unknown_guardrail"
+        assert await check("words", policy="default") == "invalid_guardrails"
+        assert await check(policy=7) == "invalid_value"
+
+
 async def test_the_guardrails_of_a_model_are_listed_when_it_is_named(tmp_path: Path) -> None:  # W-36
     one_model = {"one": {"attach": {"models": ["gpt"]}, "input": {"forced": ["words"]}}}
     key = {"app": {"sha256": sha256(b"k" * 40).hexdigest(), "models": ["gpt"]}}

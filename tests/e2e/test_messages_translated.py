@@ -118,7 +118,8 @@ async def test_a_call_in_the_old_form_is_judged_and_handed_on(tmp_path: Path, st
         for said, stop in (("Oslo", "tool_use"), (CANARY, "refusal")):
             called = {"function_call": {"name": "look_up", "arguments": f'{{"city": "{said}"}}'}}
             chunk = {"id": "c", "model": "m", "choices": [{"index": 0, "delta": called, "finish_reason": None}]}
-            last = {"id": "c", "choices": [{"index": 0, "delta": {}, "finish_reason": "function_call"}]}
+            end: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": "function_call"}
+            last = {"id": "c", "choices": [end]}
             whole = chat_reply(message={"role": "assistant", "content": None, **called}, finish_reason="function_call")
             up.script(Answer(frames=sse(chunk, last)) if stream else Answer(json=whole))
             reply = await ask(proxy, stream=stream)

@@ -102,6 +102,14 @@ async def test_without_a_policy_to_judge_by_the_route_says_what_is_missing(tmp_p
         assert (error["code"], "no policy named 'default'" in error["message"]) == ("model_not_found", True)
 
 
+async def test_supervisors_cannot_be_added_and_no_silence_says_they_were(tmp_path: Path) -> None:  # wire §2.4
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        for header, status in ((",", 200), ("words", 400)):
+            reply = await proxy.client.post(ROUTE, json={"input": "x"}, headers={"x-guardrail-add": header})
+            assert reply.status_code == status
+        assert reply.json()["error"]["code"] == "invalid_guardrails"
+
+
 async def test_aliases_are_policies(tmp_path: Path) -> None:  # W-34
     policies = {"a": {"input": {"forced": ["words"]}}, "b": {"input": {"forced": ["names"]}}}
     parts: dict[str, Any] = {

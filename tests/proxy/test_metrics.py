@@ -200,6 +200,14 @@ def test_late_spans_that_nobody_owns_still_ring() -> None:
     assert samples(shown)['guardrail_late_spans_total{supervisor="other"}'] == 3
 
 
+def test_what_an_alarm_waits_for_is_there_before_it_happens() -> None:
+    shown = metrics()
+    shown.declare("f" * 64, Labels(routes=frozenset({"/v1/files"})), ["/v1/files"])
+    found = samples(shown)  # `increase` of a series that begins at 1 is 0
+    assert found['guardrail_late_spans_total{supervisor="other"}'] == 0
+    assert found['guardrail_unguarded_requests_total{route="/v1/files"}'] == 0
+
+
 @pytest.mark.parametrize(
     ("usage", "tokens"),
     [

@@ -1,4 +1,4 @@
-"""Base URLs that lead to a server, but not to where it answers."""
+"""Base URLs that lead to a server, but not to where it answers, and a secret that is none."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 
 from proxy.checks import check_config
 from proxy.config import Config
+from supervisors.secret import Secret
 
 
 def said(base_url: str) -> list[str]:
@@ -28,3 +29,11 @@ def test_a_base_url_that_is_a_route_is_warned_of() -> None:
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8000/v1", "https://models.example/openai/deployments/x"])
 def test_any_other_path_is_nobodys_business(url: str) -> None:
     assert said(url) == []
+
+
+@pytest.mark.parametrize(("length", "warned"), [(31, True), (32, False)])
+def test_a_short_key_of_the_digests_is_warned_of(length: int, warned: bool) -> None:  # O-25
+    journal = {"hmac_key": Secret("env:KEY", "k" * length)}
+    tree = {"upstreams": {"main": {"base_url": "http://127.0.0.1:1/v1"}}, "journal": journal}
+    found = [one for one in check_config(Config.model_validate(tree)) if one.path == "journal.hmac_key"]
+    assert [one.severity for one in found] == ["warning"] * warned
