@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import version as package_version
 from typing import Annotated, Any, Final, Literal
 
@@ -16,13 +17,14 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from proxy.asgi import read_body
+from proxy.asgi import AsgiResponder, Message, read_body
 from proxy.check import Checking
 from proxy.checks import SERVED
 from proxy.console import CONTENT_TYPES, SECURITY, read_file
 from proxy.early import record_gone, record_refused
 from proxy.gateway import Gateway
 from proxy.keys import Caller, read_key
+from proxy.limits import SLOW_BYTES
 from proxy.metrics import render_families
 from proxy.plan import Request as PlanRequest
 from proxy.policy import Action
@@ -295,21 +297,29 @@ async def _check(runtime: Runtime, request: Request) -> Response:
             raw = await read_body(
                 request.receive, arrival.headers, limits.max_body_bytes, runtime.pipeline.attend_alone
             )
-            body = parse_body(raw, limits.max_json_depth)
+            slow = len(raw) > SLOW_BYTES  # in a thread, so that the loop goes on
+            parse = partial(parse_body, raw, limits.max_json_depth)
+            body = await asyncio.to_thread(parse) if slow else parse()
             model = model_of(body)
-            checking = Checking.read(runtime, arrival, body)
+            read = partial(Checking.read, runtime, arrival, body)
+            checking = await asyncio.to_thread(read) if slow else read()
             judging = True
-            reply = _json(await checking.run())
+            reply = _json(await checking.run(AsgiResponder(request.receive, _send_nothing)))
     except RequestError as error:
         if not judging:
             record_refused(runtime, arrival, model, error, "check")
         raise
     except ClientGone:
-        record_gone(runtime, arrival, model, "check")
+        if not judging:  # while its body was arriving
+            record_gone(runtime, arrival, model, "check")
         return Response(status_code=499)
     if not checking.wanted.dry_run:  # that one has no record
         reply.headers["x-guardrail-id"] = arrival.id
     return reply
+
+
+async def _send_nothing(message: Message) -> None:
+    """Send nothing: the framework sends what a check answers."""
 
 
 def _add_console(app: FastAPI) -> None:

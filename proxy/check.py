@@ -9,6 +9,7 @@ from typing import Any, cast
 from proxy.call import Call, Progress
 from proxy.failures import deadline_exceeded, record_unavailable
 from proxy.plan import StagePlan
+from proxy.ports import ClientGone, Responder
 from proxy.prepare import Arrival, plan_for, read_asked
 from proxy.redact import RedactionImpossible, redact_body
 from proxy.runtime import Runtime
@@ -143,18 +144,22 @@ class Checking:
         progress = Progress(request=CHAT.request_segments(wanted.request) if wanted.request["messages"] else ())
         return cls(runtime, call, wanted, progress, arrival.caller.admin)
 
-    async def run(self) -> dict[str, Any]:
+    async def run(self, out: Responder) -> dict[str, Any]:
         """Judge, record with kind ``check``, and return the reply of the route; a dry run does only the last.
+
+        Args:
+            out: says whether the caller is still there.
 
         Raises:
             RequestError: 504 when the time is over, 503 when it could not be recorded.
+            ClientGone: the caller left; what was decided is recorded.
         """
         if self.wanted.dry_run:
             return _dry_run(self.call, admin=self.admin)
         reply = {"choices": [{"index": i, "message": message} for i, message in enumerate(self.wanted.replies)]}
         settled = False
         try:
-            results = await self._judge_all(reply)
+            results = await self._judge_all(reply, out)
             self.progress.status = 200
             if any(result.blocked for result in results):
                 self.progress.outcome = "blocked_input" if self.progress.input.blocked else "blocked_output"
@@ -165,16 +170,20 @@ class Checking:
             settled = True
             error.headers = {**error.headers, "x-guardrail-id": self.call.id}
             raise
+        except ClientGone:
+            self.progress.cancelled, self.progress.outcome = True, "cancelled"
+            settled = True
+            raise
         finally:
             if not settled:  # by a bug, or the end of the process
                 self.progress.status, self.progress.outcome = 500, "unavailable"
             self._record()
         return _reply(self.call, results, self.wanted, reply, admin=self.admin)
 
-    async def _judge_all(self, reply: dict[str, Any]) -> list[StageResult]:
+    async def _judge_all(self, reply: dict[str, Any], out: Responder) -> list[StageResult]:
         progress, call, plan, request = self.progress, self.call, self.call.plan, self.wanted.request
         try:
-            with self.runtime.pipeline.attend_alone():
+            with self.runtime.pipeline.attend(out):
                 if "input" in self.wanted.stages:
                     exchange = Exchange(call.id, call.model, "input", progress.request)
                     progress.input = await _judge(self.runtime, plan.input, request, exchange)

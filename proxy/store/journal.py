@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Final, Protocol, TypeVar
 
 from proxy.record import Begun
 from proxy.store.protocol import Filters, StoredRecord
 from proxy.store.writer import BatchWriter, Sink
+from supervisors.errors import StoreError
+
+T = TypeVar("T")
+
+_LONGEST_S: Final = 10.0
+"""How long anybody waits for a look-up, its turn included."""
+_CLOSE_S: Final = 2.0
+"""The same at the end, for one that is under way."""
 
 
 class ArchivingSink(Sink, Protocol):
@@ -77,8 +86,10 @@ class StoredJournal:
         self._writer = writer
         self._reader = reader
         self._boot = boot
-        # Keeps apart two reads that run in threads at the same time: they share one read-only connection.
-        self._reading = threading.Lock()
+        # One read at a time, for they share a connection; in a thread of its own, so that those who wait for their
+        # turn, behind a slow search, hold none of the threads that requests need.
+        self._reading = ThreadPoolExecutor(1, thread_name_prefix="journal-reader")
+        self._closed = False
         self.accept = writer.accept
         self.reserve = writer.reserve
         self.keep = writer.keep
@@ -136,24 +147,34 @@ class StoredJournal:
         """Return the record of this id, or those of this request id, newest first; empty if there is none.
 
         Raises:
-            StoreError: the journal cannot be read.
+            StoreError: the journal cannot be read, or not in time.
         """
-        return await asyncio.to_thread(self._read, lambda: self._reader.fetch(key))
+        return await self._read(lambda: self._reader.fetch(key), _LONGEST_S)
 
     async def find(self, filters: Filters) -> Sequence[StoredRecord]:
         """Return matching records, newest first.
 
         Raises:
-            StoreError: the journal cannot be read, the limit is out of range, or `after` names no record.
+            StoreError: the journal cannot be read, or not in time, the limit is out of range, or `after` names no
+                record.
         """
-        return await asyncio.to_thread(self._read, lambda: self._reader.search(filters))
+        return await self._read(lambda: self._reader.search(filters), _LONGEST_S)
 
-    def _read(self, read: Callable[[], Sequence[StoredRecord]]) -> Sequence[StoredRecord]:
-        with self._reading:
-            return read()
+    async def _read(self, read: Callable[[], T], seconds: float) -> T:
+        if self._closed:
+            msg = "the journal is closed"
+            raise StoreError(msg)
+        try:
+            async with asyncio.timeout(seconds):
+                return await asyncio.get_running_loop().run_in_executor(self._reading, read)
+        except TimeoutError as error:
+            msg = f"the journal did not answer within {seconds:g} s"
+            raise StoreError(msg) from error
 
     async def aclose(self) -> None:
         """Write what is queued, end the writer, release the database."""
-        with self._reading:
-            self._reader.close()  # first: SQLite folds its log into the file when the last connection can write
+        with suppress(StoreError):  # first: SQLite folds its log into the file when the last connection can write
+            await self._read(self._reader.close, _CLOSE_S)
+        self._closed = True
+        self._reading.shutdown(wait=False, cancel_futures=True)
         await self._writer.aclose()

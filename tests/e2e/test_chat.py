@@ -11,9 +11,10 @@ import pytest
 
 from proxy.cli import main
 from supervisors.rules import Rules
-from supervisors.testing import Finds
+from supervisors.testing import Finds, Sleeps
 from tests.e2e.fake_upstream import Answer, FakeUpstream, chat_reply
-from tests.e2e.serving import CANARY, guarded, policy, serving
+from tests.e2e.serving import CANARY, guarded, hang_up, policy, serving, until
+from tests.timing import HANGS_S
 
 
 async def test_a_blocked_input_is_a_400_and_never_reaches_the_model(tmp_path: Path) -> None:  # D-01, E-02
@@ -170,6 +171,18 @@ async def test_a_check_is_about_the_stages_that_were_asked_for(tmp_path: Path) -
         asked = {"stage": "output", "reply": {"role": "assistant", "content": "hi"}}
         found = (await proxy.client.post("/v1/guardrails/check", json=asked)).json()
     assert (found["status"], found["not_judged"]) == ("passed", [])
+
+
+async def test_a_check_ends_when_its_caller_leaves(tmp_path: Path) -> None:  # O-10
+    slow = {"words": Sleeps(HANGS_S)}
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, supervisors=slow)) as proxy:
+        asked = proxy.client.post("/v1/guardrails/check", json={"stage": "input", "input": "x"})
+        await hang_up(asked, until(lambda: proxy.app.gateway.in_flight == 1))
+        (record,) = await proxy.wait_records()
+        assert (record["kind"], record["outcome"], record["client"]["status"]) == ("check", "cancelled", 499)
+        assert [row["cause"] for row in record["verdicts"]] == ["skipped"]
+        await until(lambda: proxy.app.gateway.in_flight == 0)
+    assert main(["verify", "--journal", str(tmp_path / "journal.sqlite3")]) == 0
 
 
 async def test_supervisors_are_added_to_a_check_too_or_refused(tmp_path: Path) -> None:  # wire §2.4, W-35

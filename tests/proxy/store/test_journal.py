@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,16 +13,18 @@ from typing import Any
 import pytest
 
 from proxy.policy import Action
+from proxy.record import Begun, Record
 from proxy.rows import shorten
 from proxy.store.chain import canonical
 from proxy.store.journal import StoredJournal
 from proxy.store.postgres import open_postgres
-from proxy.store.protocol import Filters, Journal
+from proxy.store.protocol import Filters, Journal, StoredRecord
 from proxy.store.sqlite import open_journal
 from proxy.store.testing import ARCHIVE, STARTED, VERSION, record, varied
-from proxy.store.writer import WriterSettings
+from proxy.store.writer import BatchWriter, WriterSettings
 from supervisors.errors import StoreError
 from supervisors.types import Label
+from tests.timing import HANGS_S, PATIENCE_S
 
 FAST = WriterSettings(delay_s=0.001, retry_s=0.01)
 
@@ -35,6 +39,69 @@ async def journal(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     await opened.archive_config(VERSION, ARCHIVE.to_text())
     yield opened
     await opened.aclose()
+
+
+class Unread:
+    """A database that nothing is written to, and whose look-ups take until they are let go."""
+
+    def __init__(self) -> None:
+        self.let_go = threading.Event()
+        self.closed = False
+
+    def write(self, batch: Sequence[Record]) -> Sequence[Record]:
+        return batch
+
+    def begin(self, begun: Begun) -> None:
+        pass
+
+    def forget(self, record_id: str) -> None:
+        pass
+
+    def tidy(self) -> bool:
+        return False
+
+    def archive(self, version: str, text: str) -> None:
+        pass
+
+    def fetch(self, key: str) -> Sequence[StoredRecord]:
+        self.let_go.wait(HANGS_S)
+        return ()
+
+    def search(self, filters: Filters) -> Sequence[StoredRecord]:
+        return self.fetch("")
+
+    def close(self) -> None:
+        self.closed = True
+
+
+async def test_look_ups_that_wait_leave_the_threads_to_requests() -> None:
+    sink = Unread()
+    writer = BatchWriter(sink, FAST)
+    writer.start()
+    slow = StoredJournal(sink, writer, sink, "boot")
+    async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
+        waiting = [group.create_task(slow.find(Filters())) for _ in range(64)]  # more than there are threads
+        await asyncio.sleep(0)
+        assert await asyncio.to_thread(lambda: "still served") == "still served"
+        sink.let_go.set()
+    assert [list(task.result()) for task in waiting] == [[]] * 64
+    await slow.aclose()
+    assert sink.closed
+
+
+async def test_a_look_up_under_way_does_not_keep_the_journal_open() -> None:
+    sink = Unread()
+    writer = BatchWriter(sink, FAST)
+    writer.start()
+    slow = StoredJournal(sink, writer, sink, "boot")
+    async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
+        task = group.create_task(slow.get("rec"))
+        await asyncio.sleep(0)
+        await slow.aclose()
+        sink.let_go.set()
+    assert list(task.result()) == []
+    with pytest.raises(StoreError, match="closed"):
+        await slow.get("rec")
 
 
 def ids(rows: Sequence[Mapping[str, Any]]) -> list[str]:
