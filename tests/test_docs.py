@@ -279,16 +279,20 @@ def blocks(language: str, mark: str = "") -> list[Any]:
     return found
 
 
+def made_up(code: str) -> dict[str, str]:
+    """Return a value of its own for each variable of the environment that a config names."""
+    return {name: f"made-up-{name}".ljust(40, "x") for name in re.findall(r"\{env: (\w+)\}", code)}
+
+
 @pytest.mark.parametrize("code", blocks("yaml", "config"))
 def test_configs_in_the_documents_are_valid(code: str) -> None:
-    names = re.findall(r"\{env: (\w+)\}", code)
-    config = parse_config(code, {name: "made-up".ljust(40, "x") for name in names})
+    config = parse_config(code, made_up(code))
     assert [str(finding) for finding in check_config(config) if finding.severity == "error"] == []
 
 
 def test_a_client_that_reads_the_list_of_models_is_given_one() -> None:
     (code,) = re.findall(r"^```yaml config\n(.*?)^```$", page("clients.md"), re.MULTILINE | re.DOTALL)
-    assert list(parse_config(code, {}).models) == ["assistant"]
+    assert list(parse_config(code, made_up(code)).models) == ["assistant"]
 
 
 @pytest.mark.parametrize("code", blocks("yaml"))
