@@ -11,8 +11,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import cast
 
-import yaml
-
 from evals.commands import (
     agreement,
     bells,
@@ -37,7 +35,7 @@ from evals.commands import (
 from evals.commands.output import Output
 from evals.commands.paint import wants_colour
 from evals.exits import Exit
-from evals.reasons import reason_of
+from evals.written import read_mapping
 from supervisors.errors import ConfigError, DatasetError, GuardrailError
 from supervisors.unread import end_unread
 
@@ -134,15 +132,8 @@ def _with_defaults(given: Sequence[str], path: Path) -> argparse.Namespace:
     Raises:
         ConfigError: the file cannot be read, or names an option the verb does not have.
     """
-    try:
-        tree: object = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        msg = f"--config {path}: cannot be read: {reason_of(error)}"
-        raise ConfigError(msg) from error
-    if not isinstance(tree, dict):
-        msg = f"--config {path}: expected a mapping of options, such as target: local"
-        raise ConfigError(msg)
-    options = {_option(name): value for name, value in cast("dict[object, object]", tree).items()}
+    tree = read_mapping(path, "--config", "options, such as target: local")
+    options: dict[str, object] = {name.replace("-", "_"): value for name, value in tree.items()}
     known = vars(_parse(given))
     unknown = sorted(options.keys() - known.keys())
     if unknown:
@@ -150,10 +141,6 @@ def _with_defaults(given: Sequence[str], path: Path) -> argparse.Namespace:
         raise ConfigError(msg)
     words = next((i for i, word in enumerate(given) if word.startswith("-")), len(given))
     return _parse([*given[:words], *_as_arguments(options), *given[words:]])
-
-
-def _option(name: object) -> str:
-    return "yes" if name is True else str(name).replace("-", "_")  # YAML 1.1 reads the name `yes` as true
 
 
 def _as_arguments(options: dict[str, object]) -> list[str]:

@@ -21,8 +21,10 @@ from pydantic import ValidationError
 from evals.asked import ask_only
 from evals.fingerprint import has_embedded, to_plain
 from evals.journal import JsonObject, sha256_json
+from evals.reasons import reason_of
 from evals.serving import serve
 from evals.statistics.jsonable import Json
+from evals.written import read_policies
 from proxy.app import create_app
 from proxy.config import Config, KeyConfig, parse_config
 from proxy.declared import UpstreamConfig
@@ -30,7 +32,6 @@ from proxy.local import LocalSettings, find_weights, start_local
 from proxy.locating import name_file
 from proxy.plan import Plan, Planner, Request, StagePlan
 from proxy.policy import Policy, ScopePolicy, StagePolicy, UnknownPolicy
-from proxy.reading import read_tree
 from proxy.redact import RedactionImpossible, redact_body
 from proxy.stages import StageResult, conclude
 from proxy.store.protocol import StoredRecord
@@ -116,18 +117,15 @@ def load_guard(path: Path | None, environ: Mapping[str, str], only: Sequence[str
     file = path or BUILTIN_POLICIES / "embedded.yaml"
     try:
         text = file.read_text("utf-8-sig")
-    except OSError as error:
-        msg = f"policy {file}: cannot be read: {error.strerror}"
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"policy {file}: cannot be read: {reason_of(error)}"
         raise ConfigError(msg) from error
     return parse_guard(file, text, environ, only)
 
 
 def parse_guard(file: Path, text: str, environ: Mapping[str, str], only: Sequence[str] = ()) -> Guard:
     """Read the text of a policy file; what it names is looked up beside `file`, the rest is as for `load_guard`."""
-    body = read_tree(text, str(file))
-    if not body.get("policies"):
-        msg = f"policy {file}: needs 'supervisors' and 'policies', see docs/policies.md"
-        raise ConfigError(msg)
+    body = read_policies(text, str(file))
     if not body.get("upstreams"):
         body |= _DUMMY
     body = ask_only(body, only)

@@ -11,17 +11,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evals.datasets import load_card
 from evals.folder import RunFolder
 from evals.journal import JsonObject, sha256_json
-from evals.reasons import reason_of
 from evals.rubric import Rubric, answers_in, make_rubric, mean_share, refuse_idle
 from evals.scoring import AnswerVerdict, Judged, ScoreJournal, open_scores
 from evals.statistics.jsonable import Json, to_json
 from evals.types import Message
+from evals.written import read_mapping
 from supervisors.ask import ask
 from supervisors.chat import ChatService, ChatSettings
 from supervisors.errors import ConfigError
@@ -134,12 +133,9 @@ def load_panel(path: Path, environ: Mapping[str, str], sets: Iterable[str] = ())
     Raises:
         ConfigError: what is wrong in it, with its place.
     """
+    tree = read_mapping(path, "panel", "'judges'")
     try:
-        tree: object = yaml.safe_load(path.read_text("utf-8"))
         file = PanelFile.model_validate(tree)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        msg = f"panel {path}: cannot be read: {reason_of(error)}"
-        raise ConfigError(msg) from error
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         msg = f"panel {path}: {'.'.join(map(str, first['loc']))}: {first['msg']}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import yaml
-
 
 def reason_of(error: Exception) -> str:
     """Return one line without what the message around it says already: no number of an error, no name of the file."""
@@ -11,7 +9,4 @@ def reason_of(error: Exception) -> str:
         return error.strerror or type(error).__name__
     if isinstance(error, UnicodeDecodeError):
         return f"not UTF-8: byte {error.start} cannot be read"
-    mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
-    if isinstance(error, yaml.MarkedYAMLError) and mark is not None:
-        return f"not valid YAML, line {mark.line + 1}, column {mark.column + 1}: {error.problem or error.context}"
     return " ".join(str(error).split())

@@ -38,6 +38,18 @@ def expand(tree: dict[str, Any]) -> Expanded:
     return Expanded(moved, tuple(map(str, wrong)), places)
 
 
+def unfold(tree: dict[str, Any]) -> None:
+    """Write the short form of a tree out, if it has that, and nothing else.
+
+    Raises:
+        ConfigError: it cannot be.
+    """
+    wrong: list[ConfigError] = []
+    _expand_short_form(tree, wrong)
+    for error in wrong:
+        raise error
+
+
 def _expand_short_form(tree: dict[str, Any], wrong: list[ConfigError]) -> None:
     """Turn top-level `input:` and `output:` into the policy `default`, everything in them forced."""
     stages = {stage: tree.pop(stage) for stage in ("input", "output") if stage in tree}

@@ -237,7 +237,7 @@ def _config_of(card: str, options: Sequence[str]) -> Config:
         try:
             entry[key] = json.loads(json.dumps(yaml.safe_load(value), default=str))  # a date is meant as it is written
         except (yaml.YAMLError, ValueError, TypeError) as error:
-            reason = str(error).replace("\n", " ")
+            reason = " ".join(str(error).split())
             msg = f"--set {option}: the value is no YAML: {reason}"
             raise ConfigError(msg) from error
     nowhere = {"main": {"base_url": "http://127.0.0.1:9/v1"}}

@@ -10,47 +10,41 @@ from typing import Any, cast
 import yaml
 
 from proxy.extent import TOO_DEEP, BoundedLoader, check_extent
-from supervisors.errors import ConfigError
+from supervisors.errors import ConfigError, why_no_yaml
 
 
-def read_tree(text: str, name: str) -> dict[str, Any]:
+def read_tree(text: str, name: str, holds: str = "at least 'upstreams'") -> dict[str, Any]:
     """Return the tree of a file, within the bounds of `proxy.extent`.
 
     Args:
         text: whole text.
         name: of the file, for errors.
+        holds: what the mapping has, for whoever gave something else.
 
     Raises:
         ConfigError: it is no YAML, has a key twice, is too deep or too large, or holds no mapping.
     """
     try:
-        tree = _read_text(text, name)
+        tree = _read_text(text)
         check_extent(tree)
+    except yaml.YAMLError as error:
+        raise ConfigError(why_no_yaml(name, error)) from error
     except ConfigError as error:
         msg = f"{name}: {error}"
         raise ConfigError(msg) from error
     if not isinstance(tree, dict):
-        msg = f"{name}: the file must hold a mapping with at least 'upstreams'"
+        msg = f"{name}: the file must hold a mapping with {holds}"
         raise ConfigError(msg)
     return cast("dict[str, Any]", tree)
 
 
-def _read_text(text: str, name: str) -> object:
+def _read_text(text: str) -> object:
     if text.lstrip().startswith("{"):
         try:
             return _read_json(text)
         except json.JSONDecodeError:
             pass  # YAML may begin with a brace too
-    try:
-        loader = _StrictLoader(text)
-        loader.name = name  # what its errors call the file
-        found: object = loader.get_single_data()
-    except yaml.YAMLError as error:
-        said = " ".join(str(error).split()).replace("<unicode string>", name)
-        mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
-        where = f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
-        msg = f"not valid YAML{where}: {said[:_LONGEST_WORDS]}"
-        raise ConfigError(msg) from error
+    found: object = _StrictLoader(text).get_single_data()
     return found
 
 
@@ -64,9 +58,6 @@ def _read_json(text: str) -> object:
     except ValueError as error:  # an integer of thousands of digits
         msg = f"not valid: {error}"
         raise ConfigError(msg) from error
-
-
-_LONGEST_WORDS = 1000
 
 
 def _refuse_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -142,3 +142,15 @@ def why_unread(path: Path, error: OSError | UnicodeDecodeError) -> str:
     """Say why a text file that an option names could not be read, and where a relative path led."""
     reason = error.strerror or str(error) if isinstance(error, OSError) else "it is not UTF-8 text"
     return reason if path.is_absolute() else f"{reason}; from the working directory it is {path.absolute()}"
+
+
+_LONGEST_WORDS = 1000
+
+
+def why_no_yaml(file: object, error: Exception) -> str:
+    """Say in one line why a text is no YAML, with the place as editors take it: ``file:line:column``."""
+    mark = getattr(error, "problem_mark", None)  # of PyYAML, which is not imported for it
+    place = "" if mark is None else f":{mark.line + 1}:{mark.column + 1}"
+    parts = [str(part) for part in (getattr(error, "context", None), getattr(error, "problem", None)) if part]
+    said = " ".join((": ".join(parts) or str(error)).split()).replace("<unicode string>", str(file))
+    return f"{file}{place}: not valid YAML: {said[:_LONGEST_WORDS]}"

@@ -22,7 +22,7 @@ import yaml
 
 from evals.datasets.card import Container, Packing
 from evals.datasets.narrow import is_list, is_object
-from supervisors.errors import DatasetError
+from supervisors.errors import DatasetError, why_no_yaml
 
 Row = dict[str, object]
 """One record: column name to text (CSV) or to a JSON value. A missing trailing cell is an absent key."""
@@ -327,9 +327,11 @@ _PlainLoader.add_multi_constructor("!", _as_text)  # pyright: ignore[reportUnkno
 def _parse_yaml(text: str, layout: Layout) -> object:
     try:
         return yaml.load(text, Loader=_PlainLoader)  # noqa: S506 - a SafeLoader that builds nothing
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        msg = f"{layout.name}: is not YAML: {error}"
+    except RecursionError as error:
+        msg = f"{layout.name}: is nested too deeply"
         raise DatasetError(msg) from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise DatasetError(why_no_yaml(layout.name, error)) from error
 
 
 def _read_yaml(text: str, layout: Layout) -> list[Row]:

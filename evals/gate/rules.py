@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Self
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from evals.comparison.measures import MEASURES
-from evals.reasons import reason_of
+from evals.written import read_mapping
 from supervisors.errors import ConfigError
 from supervisors.plugins import flatten_errors
 
@@ -132,14 +131,7 @@ def load_rules(path: Path) -> Rules:
     Raises:
         ConfigError: it cannot be read, holds something else, or names no rule; one line a problem.
     """
-    try:
-        tree: object = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        msg = f"rules {path}: cannot be read: {reason_of(error)}"
-        raise ConfigError(msg) from error
-    if not isinstance(tree, dict):
-        msg = f"rules {path}: expected a mapping with absolute, relative and limits, such as in docs/evals.md"
-        raise ConfigError(msg)
+    tree = read_mapping(path, "rules", "absolute, relative and limits, such as in docs/evals.md")
     try:
         rules = Rules.model_validate(tree)
     except ValidationError as error:

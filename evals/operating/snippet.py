@@ -15,6 +15,7 @@ from evals.journal import JsonObject
 from evals.manifest import Manifest
 from evals.operating.candidates import Candidate
 from evals.statistics.jsonable import to_json
+from evals.written import read_policies
 from supervisors.errors import ConfigError
 
 _SCORED = "scored"
@@ -22,16 +23,15 @@ _SCORED = "scored"
 
 
 def read_policy(manifest: Manifest) -> dict[str, Any]:
-    """Return the policy a run was made with, as written.
+    """Return the policy a run was made with, the short form written out.
 
     Raises:
         ConfigError: the run's guard was not a file.
     """
-    tree: object = yaml.safe_load(manifest.policy) if manifest.policy else None
-    if not isinstance(tree, dict):
+    if not manifest.policy:
         msg = f"the guard of {manifest.run_id} was not read from a policy file, so none can be written back"
         raise ConfigError(msg)
-    return cast("dict[str, Any]", tree)
+    return read_policies(manifest.policy, f"the policy of {manifest.run_id}")
 
 
 def entry_of(policy: Mapping[str, Any], supervisor: str) -> dict[str, Any]:

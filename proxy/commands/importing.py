@@ -15,7 +15,7 @@ from proxy.config import parse_config
 from proxy.importing.litellm import Imported, import_litellm, looks_like_ours
 from proxy.importing.notes import Outcome
 from proxy.wire.segments import as_list, as_object
-from supervisors.errors import ConfigError
+from supervisors.errors import ConfigError, why_no_yaml
 
 
 class _Plain(yaml.SafeDumper):
@@ -46,7 +46,10 @@ def run(args: argparse.Namespace) -> int:
     path: Path = args.file
     try:
         tree = as_object(yaml.safe_load(path.read_text("utf-8-sig")))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except yaml.YAMLError as error:
+        sys.stderr.write(f"error: {why_no_yaml(path, error)}\n")
+        return EXIT_USAGE
+    except (OSError, UnicodeDecodeError) as error:
         sys.stderr.write(f"error: cannot read {path}: {' '.join(str(error).split())}\n")
         return EXIT_USAGE
     if tree is None:

@@ -144,7 +144,8 @@ def serve(app: App, listener: socket.socket, file: Path, parent: int | None = No
 def _say_lost(lost: int) -> int:
     """Return the exit code of a drain; records that are lost are a failure, said last."""
     if lost:
-        sys.stderr.write(f"error: the proxy ended: the journal could not be written, {lost} records are lost\n")
+        said = "1 record is" if lost == 1 else f"{lost} records are"
+        sys.stderr.write(f"error: the proxy ended: the journal could not be written, {said} lost\n")
     return 1 if lost else 0
 
 

@@ -141,7 +141,8 @@ def _print(found: Iterator[Difference], summary: Summary) -> int:
         line = "a stream without a record: it is under way, or a crash cut it off"
         print(f"boot={boot} id={name}: {line}")  # noqa: T201 - the command's own output
     for gone in summary.removed:
-        line = f"records {gone.first} to {gone.last} were removed by retention, last at {gone.time}: not provable"
+        whole = f"records {gone.first} to {gone.last} were" if gone.first != gone.last else f"record {gone.first} was"
+        line = f"{whole} removed by retention, last at {gone.time}: not provable"
         print(f"boot={gone.boot}: {line}")  # noqa: T201 - the command's own output
     for head in summary.heads if not total else ():
         print(f"head={head.boot}:{head.seq}:{head.hash}")  # noqa: T201 - the command's own output

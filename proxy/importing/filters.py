@@ -10,6 +10,7 @@ import yaml
 
 from proxy.importing.notes import Entry
 from proxy.wire.segments import as_list, as_object
+from supervisors.errors import why_no_yaml
 from supervisors.patterns import compile_regex
 
 _ACTIONS: Mapping[str, str] = {"BLOCK": "block", "MASK": "redact"}
@@ -143,7 +144,7 @@ def _read_words_file(params: Entry, folder: Path) -> list[Any]:
     try:
         tree: Any = yaml.safe_load((folder / name).read_text("utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        why = " ".join(str(error).split())
+        why = why_no_yaml(name, error) if isinstance(error, yaml.YAMLError) else " ".join(str(error).split())
         params.report.add("unmapped", f"{params.path}.blocked_words_file", f"cannot be read: {why}")
         return []
     words = as_list((as_object(tree) or {}).get("blocked_words")) or []

@@ -3,7 +3,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
 from evals.cli import main
 from evals.reasons import reason_of
@@ -28,14 +27,6 @@ def test_bytes_that_are_no_text_are_counted_to() -> None:
     with pytest.raises(UnicodeDecodeError) as caught:
         b"violet \xff umbrella".decode()
     assert reason_of(caught.value) == "not UTF-8: byte 7 cannot be read"
-
-
-def test_yaml_has_its_line_and_column_and_no_drawing() -> None:
-    with pytest.raises(yaml.YAMLError) as caught:
-        yaml.safe_load("rules:\n  - [a\nb: c")
-    said = reason_of(caught.value)
-    assert said.startswith("not valid YAML, line 3, column 2: expected ',' or ']'")
-    assert "^" not in said
 
 
 def test_any_other_error_is_one_line() -> None:

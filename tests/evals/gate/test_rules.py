@@ -19,7 +19,7 @@ def test_the_shipped_example_is_read() -> None:  # H-165
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "expected a mapping"),
+        ("", "must hold a mapping"),
         ("limits: {max_error: 0.1}", "names no absolute and no relative rule"),
         ("absolute: [{metric: nonsense, max: 0.1}]", "no metric 'nonsense'; known are detection_rate"),
         ("absolute: [{metric: detection_rate}]", "give either max or min"),

@@ -53,7 +53,7 @@ async def test_every_problem_is_a_line_and_the_code_is_2(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a: [", "error: {file}: not valid YAML, line 1, column 5"),
+        ("a: [", "error: {file}:1:5: not valid YAML: "),
         ("upstreams: {}\nnope: 1\n", "error: {file}:2:1: nope: unknown setting"),
         ('{"a": 1, "a": 2}', "error: {file}: not valid: the key 'a' occurs twice"),
         ("[]", "error: {file}: the file must hold a mapping"),
