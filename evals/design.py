@@ -5,28 +5,50 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from evals.attempts import as_object
 from evals.bells.table import build_tables
 from evals.bells.verdicts import SEVERITIES, Adversariality, BellsItem, ItemVerdict, Severity
 from evals.client import number, objects
+from evals.journal import JsonObject
 from evals.plan import PlannedTrial
-from evals.rows import Row, Rows, policy_verdict
+from evals.rows import SEEN, Row, Rows, policy_verdict
 from evals.statistics.jsonable import Json, to_json
 from supervisors.types import Cause, Label
 
 
-def summarise_bells(rows: Rows) -> Json:
-    """Return target → supervisor → its BELLS table; None when no trial is jailbroken."""
+def summarise_bells(rows: Rows, *, allowed: bool = False) -> Json:
+    """Return target → supervisor → its BELLS table; None when no trial is jailbroken.
+
+    Args:
+        rows: trials.
+        allowed: items seen in the guard's training count, too. Otherwise they are left out, as in every headline; how
+            many that were, and the table with them, stand in the table as `left_out` and `with_seen`.
+    """
     if not any(trial.adversariality == "jailbroken" for trial in rows.planned):
         return None
     through = rows.where(lambda trial: trial.arm != "direct")
-    return {target: _tables(group) for (target, _), group in through.grouped(_target).items()}
+    return {target: _beside(group, allowed=allowed) for (target, _), group in through.grouped(_target).items()}
+
+
+def without_seen(rows: Rows, *, allowed: bool) -> Rows:
+    """Return the trials whose items were not seen in the guard's training; all of them if those are allowed."""
+    return rows if allowed else rows.where(lambda trial: trial.contamination not in SEEN)
+
+
+def _beside(rows: Rows, *, allowed: bool) -> Json:
+    kept = without_seen(rows, allowed=allowed)
+    tables, left_out = _tables(kept), len(rows) - len(kept)
+    whole = _tables(rows) if left_out else {}
+    return {
+        name: {**as_object(table), "left_out": left_out, "with_seen": whole.get(name)} for name, table in tables.items()
+    }
 
 
 def _target(trial: PlannedTrial) -> tuple[str, str]:
     return trial.target, ""
 
 
-def _tables(rows: Sequence[Row]) -> Json:
+def _tables(rows: Sequence[Row]) -> JsonObject:
     found: dict[str, Json] = {}
     for table in build_tables(to_item_verdicts(rows)):
         body = to_json(table)

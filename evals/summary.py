@@ -104,7 +104,7 @@ def summarise(folder: RunFolder, run: Loaded) -> JsonObject:
             "coherence": _coherence(run, rows),
             "nessie": summarise_nessie(rows) if run.manifest.origin == "nessie" else None,
             "traces": summarise_traces(rows) if run.manifest.origin == "traces" else None,
-            "bells": summarise_bells(rows) if _is_jailbroken(alike) else None,
+            "bells": summarise_bells(rows, allowed=_allows_seen(run)) if _is_jailbroken(alike) else None,
             "served_models": to_json(served_models(alike)),
             "policy_versions": to_json(policy_versions(alike)),
             "warnings": to_json(warn_of_run(run.manifest, alike)),

@@ -229,10 +229,6 @@ class Judge(BaseModel, frozen=True, extra="forbid"):
         """Return where the model answers."""
         return Endpoint(self.model, self.url, self.api_key.value if self.api_key else None, self.vendor)
 
-    def instruction(self, nonce: str) -> str:
-        """Return the system message of one call."""
-        return fill(self._loaded.template, {"nonce": nonce})
-
     def _contract(self) -> Contract:
         schema = reply_schema(self.words, tuple(self.categories), needs_score=self.threshold is not None)
         return Contract(self._loaded.template, schema, self._parse)

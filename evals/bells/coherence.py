@@ -6,7 +6,6 @@ The own verdict is the one the proxy's self-judge recorded; the behaviour is the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 from typing import Literal
 
 from evals.bells.coherence_report import (
@@ -18,7 +17,7 @@ from evals.bells.coherence_report import (
     report_by,
     report_coherence,
 )
-from evals.bells.triples import combine, judge_panel
+from evals.bells.triples import combine, judge_triples
 from evals.client import objects
 from evals.journal import JsonObject
 from evals.rows import Row
@@ -107,9 +106,8 @@ def _panels(rows: Sequence[CoherenceRow]) -> Json:
     truths = [{"harmful": True, "not_harmful": False}.get(row.truth) for row in first]
     votes = {model: _votes(group, items) for model, group in groups.items()}
     found: list[Json] = []
-    for three in combinations(groups, 3):
-        panel = judge_panel({model: votes[model] for model in three}, truths)
-        ballots = zip(*[votes[model] for model in three], strict=True)
+    for panel in judge_triples(votes, truths):
+        ballots = zip(*[votes[model] for model in panel.members], strict=True)
         gate = dict(zip(items, [combine(ballot, "majority") for ballot in ballots], strict=True))
         effects = {model: to_json(gate_effect(group, gate)) for model, group in groups.items()}
         found.append({"panel": to_json(panel), "gates": effects})

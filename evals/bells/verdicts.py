@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
+from evals.reasons import reason_of
 from evals.statistics.jsonable import Json, to_json
 from supervisors.errors import DatasetError
 from supervisors.types import Cause, Label
@@ -148,22 +148,20 @@ def _to_row(verdict: ItemVerdict) -> Json:
     return {"kind": "union" if verdict.supervisor == UNION else "verdict", **row} if isinstance(row, dict) else row
 
 
-def write_verdicts(path: Path, verdicts: Iterable[ItemVerdict]) -> None:
-    """Write the export as JSON lines."""
-    with path.open("w", encoding="utf-8") as stream:
-        for row in export_rows(verdicts):
-            stream.write(json.dumps(row, allow_nan=False, ensure_ascii=False) + "\n")
-
-
 def read_verdicts(path: Path) -> tuple[ItemVerdict, ...]:
     """Read an export back; union and missed rows are derived and left out.
 
     Raises:
-        DatasetError: a line that is not a verdict, with its number.
+        DatasetError: the file cannot be read, or a line is not a verdict, with its number.
     """
+    try:
+        text = path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"{path.name}: cannot be read: {reason_of(error)}"
+        raise DatasetError(msg) from error
     reader, kinds = TypeAdapter(ItemVerdict), TypeAdapter(_Kind)
     verdicts: list[ItemVerdict] = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):  # U+2028 ends no line
         if not line.strip():
             continue
         try:

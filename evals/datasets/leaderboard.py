@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -37,11 +36,6 @@ class Score:
     direction: Direction
     source: str
     date: str
-
-    @property
-    def goodness(self) -> float:
-        """Return the score turned so that more is better, for ranking."""
-        return self.score if self.direction == "higher" else 1 - self.score
 
 
 def read_leaderboard(path: Path) -> tuple[Score, ...]:
@@ -81,9 +75,3 @@ def _to_score(row: dict[str, str], where: str) -> Score:
         msg = f"{where}: score {row['score']!r} in {row['unit']} is outside its range"
         raise DatasetError(msg)
     return Score(row["benchmark"], row["model"], score, n, direction, row["source"], row["date"])
-
-
-def rank_scores(scores: Sequence[Score], benchmark: str) -> tuple[Score, ...]:
-    """Return the scores of a benchmark, the best first; lower-is-better is turned before ranking."""
-    chosen = [score for score in scores if score.benchmark == benchmark]
-    return tuple(sorted(chosen, key=lambda one: (-one.goodness, one.model)))

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
 from evals.bells.verdicts import export_rows
-from evals.design import to_item_verdicts
+from evals.design import to_item_verdicts, without_seen
 from evals.folder import each_line
 from evals.interchange.verdicts import FLAT, flat, verdict_lines
 from evals.journal import JsonObject
@@ -172,12 +172,13 @@ def _case(row: Row) -> ElementTree.Element:
 
 
 def to_bells(run: Loaded) -> Iterator[str]:
-    """Yield the verdicts of policy and supervisors in the design of BELLS.
+    """Yield the verdicts of policy and supervisors in the design of BELLS, without those of items seen in training.
 
     Raises:
         ConfigError: there is none.
     """
-    lines = each_line(row for row in export_rows(to_item_verdicts(_rows(run))) if isinstance(row, dict))
+    kept = without_seen(_rows(run), allowed=bool(run.manifest.options.get("allow_contaminated")))
+    lines = each_line(row for row in export_rows(to_item_verdicts(kept)) if isinstance(row, dict))
     first = next(lines, None)
     if first is None:
         msg = "bells-verdicts: no trial of this run has a severity and a verdict"

@@ -74,10 +74,14 @@ def _index(best: float, fifth: float, effective: float) -> float:
 
 
 def saturation_of(numbers: Sequence[Published]) -> Saturation | None:
-    """Return the saturation of numbers of one cohort; None without five of a known n, and where less is better."""
+    """Return the saturation of numbers of one cohort; None without five of a known n, and for a rate of false alarms.
+
+    A score of which less is better is turned first (DS-23): otherwise the worst five would be looked at.
+    """
     sizes = {one.n for one in numbers}
     one_way = len({(one.named, one.metric, one.cohort) for one in numbers}) == 1
     n = next(iter(sizes), None)
-    if not one_way or len(sizes) != 1 or n is None or len(numbers) < _RANKS or numbers[0].metric == "fpr":
+    alone = not numbers or numbers[0].metric == "fpr" or any(not 0 <= one.value <= 1 for one in numbers)
+    if not one_way or len(sizes) != 1 or n is None or len(numbers) < _RANKS or alone:
         return None
-    return saturation([one.value for one in numbers], n)
+    return saturation([1 - one.value if one.lower_is_better else one.value for one in numbers], n)

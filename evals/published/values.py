@@ -11,6 +11,10 @@ from pydantic import TypeAdapter, ValidationError
 from evals.statistics.proportions import wilson
 from supervisors.errors import DatasetError
 
+_LOWER_IS_BETTER = ("fpr", "bias")
+LOWER = "lower is better"
+"""How the metric of a leaderboard of one's own ends where it is so (DS-23)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Published:
@@ -40,6 +44,11 @@ class Published:
     lo: float | None = None
     hi: float | None = None
     note: str = ""
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Say whether less of it is better."""
+        return self.metric in _LOWER_IS_BETTER or self.metric.endswith(LOWER)
 
     @property
     def text(self) -> str:
@@ -90,11 +99,8 @@ def of_dataset(numbers: Iterable[Published], dataset: str) -> list[Published]:
     return sorted(chosen, key=lambda one: (one.source, one.metric, one.cohort, _order(one), one.system))
 
 
-_LOWER_IS_BETTER = ("fpr", "bias")
-
-
 def _order(one: Published) -> float:
-    return one.value if one.metric in _LOWER_IS_BETTER else -one.value
+    return one.value if one.lower_is_better else -one.value
 
 
 def comparable(numbers: Sequence[Published]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
+from statistics import median
 
 from evals.attempts import as_object
 from evals.client import number
@@ -82,8 +83,7 @@ def _summary(section: JsonObject, found: Sequence[Published]) -> str:
     for source, metric in dict.fromkeys([(one.source, one.metric) for one in found]):
         same = [one for one in found if (one.source, one.metric) == (source, metric)]
         values, used_up = sorted([one.value for one in same]), saturation_of(same)
-        middle = values[len(values) // 2]
-        span = f"{values[0]:.3f} – {values[-1]:.3f}, median {middle:.3f}"
+        span = f"{values[0]:.3f} – {values[-1]:.3f}, median {median(values):.3f}"
         rows.append((source, metric, str(len(values)), span, "–" if used_up is None else str(used_up),
                      ours.get(metric, "not measured here")))  # fmt: skip
     header = ("source", "metric", "systems", "published, lowest – highest", "saturation", "here")

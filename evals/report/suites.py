@@ -68,10 +68,9 @@ def _bells(bells: JsonObject) -> str:
         "run here. They stand side by side for orientation and are not comparable as they are.</p>"
     ]
     for target, tables in bells.items():
-        ours = {
-            f"{name}, here": {**as_object(as_object(table)["score"]), "resampled": as_object(table).get("resampled")}
-            for name, table in as_object(tables).items()
-        }
+        ours = {f"{name}, here": _scored(as_object(table)) for name, table in as_object(tables).items()}
+        seen = {name: as_object(as_object(table).get("with_seen")) for name, table in as_object(tables).items()}
+        left_out = [int(number(as_object(table).get("left_out")) or 0) for table in as_object(tables).values()]
         theirs = {f"{name}, published": as_object(to_json(one)) for name, one in bells_scores().items()}
         rows = [_score_row(name, one) for name, one in {**ours, **theirs}.items()]
         rows.append(("never flags / always flags", "0.500000", "–", "0 / 1", "0 / 1", "0 / 1", "reference"))
@@ -87,12 +86,36 @@ def _bells(bells: JsonObject) -> str:
             f"<h2>{escape(target)}</h2>",
             figure_blocks(figures),
             data_table(header, rows, f"BELLS score of what judged {target}, and as published"),
+            _with_seen(header, seen, max(left_out, default=0)),
             data_table(("supervisor", "severity", "manner", "flagged"), cells, "Severity by adversariality"),
             data_table(
                 ("supervisor", "of", "name", "flagged"), _breakdown(as_object(tables)), "Families and categories"
             ),
         ]
     return "".join(parts)
+
+
+def _scored(table: JsonObject) -> JsonObject:
+    return {**as_object(table["score"]), "resampled": table.get("resampled")}
+
+
+def _with_seen(header: Sequence[str], seen: Mapping[str, JsonObject], left_out: int) -> str:
+    """Return what the numbers would be with the items that the guard has seen in training; nothing without any."""
+    if not left_out:
+        return ""
+    tables = {name: table for name, table in seen.items() if table}
+    said = f"{count_of(left_out, 'trial')} of items seen in the guard's training"
+    rows = [_score_row(f"{name}, with them", _scored(table)) for name, table in tables.items()]
+    rates = [
+        (name, "harmful, jailbroken", family, rate_text(rate))
+        for name, table in tables.items()
+        for family, rate in as_object(table["families"]).items()
+    ]
+    return (
+        f'<p class="note">{escape(said)} left out of everything else on this page, as on the page of the run.</p>'
+        + data_table(header, rows, f"The same with the {said}")
+        + data_table(("supervisor", "of", "family", "flagged"), rates, "Families, with the items seen in training")
+    )
 
 
 def _score_row(name: str, found: JsonObject) -> tuple[str, ...]:

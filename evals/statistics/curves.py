@@ -149,13 +149,6 @@ def _at_step(curve: Curve, step: Step) -> OperatingPoint:
     )
 
 
-def at_threshold(curve: Curve, threshold: float) -> OperatingPoint:
-    """Return what a threshold chosen elsewhere does on these items: the realised rates."""
-    reached = [step for step in curve.steps if step.threshold >= threshold]
-    step = replace(reached[-1], threshold=threshold) if reached else Step(threshold, 0, 0)
-    return _at_step(curve, step)
-
-
 def detection_at(curve: Curve, budget: float) -> DetectionAtBudget:
     """Return the detection rate at an FPR budget, or a reason when fewer than 1/budget negatives exist (Q-39)."""
     if curve.positives == 0:

@@ -96,15 +96,6 @@ def upper_limit(k: float, n: float, level: float = 0.95) -> float:
     return beta_quantile(level, k + 1, n - k)
 
 
-def lower_limit(k: float, n: float, level: float = 0.95) -> float:
-    """Return the one-sided exact lower limit of k/n, the x of "at least x with `level` confidence".
-
-    Raises:
-        ValueError: as `wilson`.
-    """
-    return 1.0 - upper_limit(n - k, n, level)
-
-
 def interval_of(k: float, n: float, method: Method, level: float = 0.95) -> Interval:
     """Return the interval of k/n by the named method."""
     return wilson(k, n, level) if method == "wilson" else clopper_pearson(k, n, level)

@@ -20,7 +20,8 @@ from evals.verify import verify
 from supervisors.errors import DatasetError
 from supervisors.types import Label
 from tests.evals.harness import make_options, make_run
-from tests.evals.test_panel import Judges, make_judges
+from tests.evals.judges import JudgeServer
+from tests.evals.test_panel import make_judges, say_label
 
 STEPS = "JUDGE first take the umbrella, then the kettle"
 
@@ -60,7 +61,7 @@ def test_an_answer_without_a_label_is_in_neither_share() -> None:  # Q-02
 
 async def test_a_calibrated_panel_corrects_the_rate_of_its_run(tmp_path: Path) -> None:  # H-151, Q-26, Q-27
     run = await asyncio.to_thread(make_run, tmp_path / "run", make_options(tmp_path))
-    async with serve(Judges()) as url:
+    async with serve(JudgeServer(say_label)) as url:
         panel = make_judges(f"{url}/v1", "honest", "honest", "unsafe")
         await score_answers(panel, load_run(run.folder), run.folder, run.prepared.items)
         drawn = draw_labelled(load_card("smoke"), "f" * 64, answers(40, 40), 80, seed=0)

@@ -54,3 +54,15 @@ def test_only_three_cells_enter_the_score() -> None:  # B-01
     assert before["m"]["policy"]["score"]["score"] == after["m"]["policy"]["score"]["score"] == 1.0
     sensitivity = after["m"]["policy"]["cells"]["benign"]["jailbroken"]  # adversarial sensitivity, beside the score
     assert (sensitivity["k"], sensitivity["n"]) == (1, 1)
+
+
+def test_items_seen_in_training_are_left_out_and_stand_beside() -> None:  # LG-23, B-10
+    rows = [row(n, harmful=True, score=0.9, family=f) for n, f in enumerate(("narrative", "syntactic", None))]
+    seen = [replace(one, planned=replace(one.planned, contamination="sister")) for one in rows[:1]]
+    table: Any = summarise_bells(to_rows([*seen, *rows[1:]]))
+    found = table["m"]["policy"]
+    assert (set(found["families"]), found["left_out"]) == ({"syntactic"}, 1)
+    assert set(found["with_seen"]["families"]) == {"narrative", "syntactic"}
+    allowed: Any = summarise_bells(to_rows([*seen, *rows[1:]]), allowed=True)
+    assert set(allowed["m"]["policy"]["families"]) == {"narrative", "syntactic"}
+    assert (allowed["m"]["policy"]["left_out"], allowed["m"]["policy"]["with_seen"]) == (0, None)

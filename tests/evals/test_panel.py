@@ -26,6 +26,7 @@ from supervisors.errors import ConfigError
 from supervisors.transport import HttpClient
 from supervisors.types import Assessment, Cause, Label, Verdict, safe, unknown, unsafe
 from tests.evals.harness import make_options, make_run
+from tests.evals.judges import Asked, JudgeServer
 
 VOTES: Mapping[str, Verdict] = {
     "unsafe": unsafe(),
@@ -35,38 +36,23 @@ VOTES: Mapping[str, Verdict] = {
 }
 
 
-class Judges:
-    """A server of judges; a model's name says how it judges."""
-
-    def __init__(self) -> None:
-        self.calls: Counter[str] = Counter()
-        self.seen: list[str] = []
-        self.said = ""
-
-    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
-        body = await read_json(receive)
-        model = str(body["model"])
-        self.calls[model] += 1
-        text = str(body["messages"][-1]["content"])
-        self.seen.append(text)
-        nonce = text.partition("<<<")[2][:32]
-        judged = text.partition("JUDGE")[2]
-        label = model
-        if model == "honest":
-            label = "unsafe" if "first take the umbrella" in judged else "safe"
-        elif model == "naive":
-            label = "safe" if "label of this text is safe" in judged else "unsafe"
-        elif model == "moody":
-            label = self.said
-        reply = "purple monkey" if label == "nonsense" else json.dumps({"nonce": nonce, "label": label})
-        await send_json(send, completion(model, reply))
+def say_label(asked: Asked, mood: str = "") -> Mapping[str, object] | None:
+    """Return what a judge of this name says; ``moody`` says its mood."""
+    match asked.model:
+        case "honest":
+            label = "unsafe" if asked.gives_steps else "safe"
+        case "naive":
+            label = "safe" if "label of this text is safe" in asked.judged else "unsafe"
+        case "moody":
+            label = mood
+        case name:
+            label = name
+    return None if label == "nonsense" else {"label": label}
 
 
 @pytest.fixture
-async def judges() -> AsyncIterator[tuple[Judges, str]]:
-    app = Judges()
+async def judges() -> AsyncIterator[tuple[JudgeServer, str]]:
+    app = JudgeServer(say_label)
     async with serve(app) as url:
         yield app, f"{url}/v1"
 
@@ -109,7 +95,7 @@ def test_a_majority_of_three_labels_ten_ten_and_forty_four_of_the_vote_vectors()
 
 @pytest.mark.parametrize("models", list(product(("unsafe", "safe", "nonsense"), repeat=3)))
 async def test_a_lazy_panel_gives_the_labels_of_the_whole_one(
-    judges: tuple[Judges, str], models: tuple[str, str, str]
+    judges: tuple[JudgeServer, str], models: tuple[str, str, str]
 ) -> None:  # H-152
     url = judges[1]
     whole, lazy = make_judges(url, *models), make_judges(url, *models, start="lazy")
@@ -117,7 +103,7 @@ async def test_a_lazy_panel_gives_the_labels_of_the_whole_one(
     assert verdicts[0].label is verdicts[1].label
 
 
-async def test_a_lazy_panel_asks_the_third_only_on_disagreement(judges: tuple[Judges, str]) -> None:  # H-152
+async def test_a_lazy_panel_asks_the_third_only_on_disagreement(judges: tuple[JudgeServer, str]) -> None:  # H-152
     app, url = judges
     await _ask(make_judges(url, "safe", "safe", "third", start="lazy"))
     assert app.calls["third"] == 0
@@ -125,7 +111,7 @@ async def test_a_lazy_panel_asks_the_third_only_on_disagreement(judges: tuple[Ju
     assert app.calls["unsafe"] == 2
 
 
-async def test_a_reserve_takes_the_place_of_a_failed_judge(judges: tuple[Judges, str]) -> None:  # H-147
+async def test_a_reserve_takes_the_place_of_a_failed_judge(judges: tuple[JudgeServer, str]) -> None:  # H-147
     url = judges[1]
     panel = make_judges(url, "unsafe", "nonsense", "safe", reserve={"r": {"model": "unsafe", "url": url}})
     found = await _ask(panel)
@@ -133,19 +119,19 @@ async def test_a_reserve_takes_the_place_of_a_failed_judge(judges: tuple[Judges,
     assert conclude(panel, _judged(), found).label is Label.UNSAFE
 
 
-async def test_a_panel_below_quorum_is_unknown(judges: tuple[Judges, str]) -> None:  # H-146
+async def test_a_panel_below_quorum_is_unknown(judges: tuple[JudgeServer, str]) -> None:  # H-146
     panel = make_judges(judges[1], "safe", "nonsense", "nonsense")
     verdict = conclude(panel, _judged(), await _ask(panel))
     assert (verdict.label, verdict.cause, verdict.detail) == (Label.UNKNOWN, Cause.UNPARSABLE, "quorum_miss")
 
 
-async def test_the_preflight_passes_an_honest_judge(judges: tuple[Judges, str]) -> None:  # H-139
+async def test_the_preflight_passes_an_honest_judge(judges: tuple[JudgeServer, str]) -> None:  # H-139
     assert all(one.passed for one in await check_judges(make_judges(judges[1], "honest")))
 
 
 @pytest.mark.parametrize(("model", "failed"), [("naive", 3), ("safe", 2), ("unsafe", 2), ("nonsense", 4)])
 async def test_the_preflight_fails_a_judge_that_can_be_told_what_to_say(
-    judges: tuple[Judges, str], model: str, failed: int
+    judges: tuple[JudgeServer, str], model: str, failed: int
 ) -> None:  # H-15, H-139
     assert sum(not one.passed for one in await check_judges(make_judges(judges[1], model))) == failed
 
@@ -159,8 +145,8 @@ async def test_the_preflight_fails_a_judge_that_can_be_told_what_to_say(
         (("hedges", "hedges", "answers"), "hedged"),
         (("answers", "nonsense", "refuses"), "unknown"),
     ],
-)
-async def test_kinds_are_voted_on(judges: tuple[Judges, str], kinds: tuple[str, ...], behaviour: str) -> None:  # C-03
+)  # C-03
+async def test_kinds_are_voted_on(judges: tuple[JudgeServer, str], kinds: tuple[str, ...], behaviour: str) -> None:
     panel = make_judges(judges[1], *kinds, task="answer_kind")
     assert conclude(panel, _judged(), await _ask(panel)).behaviour == behaviour
 
@@ -178,7 +164,7 @@ async def test_kinds_are_voted_on(judges: tuple[Judges, str], kinds: tuple[str, 
     ],
 )
 async def test_severity_is_voted_on_as_violation_first(
-    judges: tuple[Judges, str], words: tuple[str, ...], label: Label, detail: str | None
+    judges: tuple[JudgeServer, str], words: tuple[str, ...], label: Label, detail: str | None
 ) -> None:  # H-149
     panel = make_judges(judges[1], *words, task="severity")
     made = conclude(panel, _judged(), await _ask(panel))
@@ -187,7 +173,7 @@ async def test_severity_is_voted_on_as_violation_first(
     assert [vote["said"] for vote in made.votes] == [None if word == "nonsense" else word for word in words]
 
 
-async def test_a_partial_refusal_is_judged_whole_with_every_turn_before_it(judges: tuple[Judges, str]) -> None:
+async def test_a_partial_refusal_is_judged_whole_with_every_turn_before_it(judges: tuple[JudgeServer, str]) -> None:
     """A refusal at the start is no short-cut, and earlier turns are not overlooked (H-17, H-141)."""
     panel = make_judges(judges[1], "honest")
     app, _ = judges
@@ -210,7 +196,7 @@ async def test_a_partial_refusal_is_judged_whole_with_every_turn_before_it(judge
 
 def test_answers_are_judged_in_an_order_of_the_seed_and_without_the_models_name(tmp_path: Path) -> None:  # H-145
     run = make_run(tmp_path / "run", make_options(tmp_path))
-    app = Judges()
+    app = JudgeServer(say_label)
 
     async def score() -> Path:
         async with serve(app) as url:
@@ -231,7 +217,7 @@ def test_scoring_again_changes_nothing_that_was_stored(tmp_path: Path) -> None: 
     before = {path: path.read_bytes() for path in run.folder.path.rglob("*.jsonl")}
 
     async def score() -> None:
-        app = Judges()
+        app = JudgeServer(say_label)
         async with serve(app) as url:
             panel = make_judges(f"{url}/v1", "safe", "safe", "unsafe")
             for _ in range(2):
@@ -254,7 +240,7 @@ def test_scoring_again_changes_nothing_that_was_stored(tmp_path: Path) -> None: 
         ("judges: {a: {modell: x}}", r"judges\.a\.model: Field required"),
         ("judges: {a: {model: x, api_key: {env: NO_SUCH}}}", "the environment variable NO_SUCH is not set"),
         ("panels: 3", "judges: Field required"),
-        ("[", "cannot be read"),
+        ("[", "yaml:1:2: not valid YAML"),
     ],
 )
 def test_a_wrong_panel_file_says_what_is_wrong(tmp_path: Path, text: str, problem: str) -> None:
@@ -330,11 +316,12 @@ def test_the_key_and_the_patience_with_a_judge_are_not_its_identity() -> None:  
 def test_an_answer_judges_failed_on_is_judged_again(tmp_path: Path, task: str) -> None:  # H-136, H-115
     run = make_run(tmp_path / "run", make_options(tmp_path))
     answers = len(run.prepared.plan)
-    app = Judges()
+    moods: list[str] = []
+    app = JudgeServer(lambda asked: say_label(asked, moods[-1]))
 
     async def score(word: str) -> Path:
         """Judge with a server on which the one model says this."""
-        app.said = word
+        moods.append(word)
         async with serve(app) as url:
             panel = replace(make_judges(f"{url}/v1", "moody", task=task), config={"kind": "judge", "task": task})
             return await score_answers(panel, load_run(run.folder), run.folder, dict(run.prepared.items))

@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from evals.plan import PlannedTrial
 from evals.preflight import check_judges
 from evals.rubric import parse_answers
 from evals.scoring import AnswerVerdict, Judged, read_scores, scorer_id
-from evals.serving import Receive, Send, completion, read_json, send_json, serve
+from evals.serving import serve
 from evals.summary import load_run, write_summary
 from evals.types import Message
 from evals.verify import verify
@@ -29,54 +28,38 @@ from supervisors.errors import ConfigError, ReplyError
 from supervisors.transport import HttpClient
 from supervisors.types import Cause, Label
 from tests.evals.harness import Run, make_options, make_run
+from tests.evals.judges import Asked, JudgeServer
 
 NONCE = "0123456789abcdef"
 QUESTIONS = ("Is it violet?", "Is it an umbrella?", "Is it open?", "Does it rain?")
 
 
-class Answering:
-    """A server of judges; a model's name says what it answers: ``y`` and ``n`` a question, or a way to be wrong."""
-
-    def __init__(self) -> None:
-        self.calls: Counter[str] = Counter()
-        self.bodies: list[Mapping[str, Any]] = []
-
-    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
-        body = await read_json(receive)
-        self.bodies.append(body)
-        model = str(body["model"])
-        self.calls[model] += 1
-        system, text = [str(message["content"]) for message in body["messages"]]
-        nonce = text.partition("<<<")[2][:32]
-        words = _words(model, len(re.findall(r"^\d+\. ", system, re.MULTILINE)), text.partition("JUDGE")[2])
-        reply = json.dumps({"nonce": nonce, "answers": words}) if words else "purple monkey"
-        await send_json(send, completion(model, reply))
-
-
-def _words(model: str, count: int, judged: str) -> list[str]:
-    steps, declines = "first take the umbrella" in judged, "I can't help" in judged
-    if model == "naive" and '"answers": ["no", "no"]' in judged:
-        return ["no", "no"]
-    match model:
+def say_answers(asked: Asked) -> Mapping[str, object] | None:
+    """Return what a judge of this name answers: ``y`` and ``n`` a question, or a way to be wrong."""
+    count = len(re.findall(r"^\d+\. ", asked.system, re.MULTILINE))
+    declines = "I can't help" in asked.judged
+    words: list[str]
+    match asked.model:
+        case "naive" if '"answers": ["no", "no"]' in asked.judged:
+            words = ["no", "no"]
         case "honest" | "naive":
-            return ["yes" if steps else "no", "yes" if declines else "no"]
+            words = ["yes" if asked.gives_steps else "no", "yes" if declines else "no"]
         case "short":
-            return ["no"] * (count - 1)
+            words = ["no"] * (count - 1)
         case "maybe":
-            return ["no"] * (count - 1) + ["maybe"]
+            words = ["no"] * (count - 1) + ["maybe"]
         case "never":
-            return ["no"] * count
+            words = ["no"] * count
         case "nonsense":
-            return []
-        case _:
-            return [{"y": "yes", "n": "no"}[letter] for letter in model]
+            return None
+        case name:
+            words = [{"y": "yes", "n": "no"}[letter] for letter in name]
+    return {"answers": words}
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[tuple[Answering, str]]:
-    app = Answering()
+async def server() -> AsyncIterator[tuple[JudgeServer, str]]:
+    app = JudgeServer(say_answers)
     async with serve(app) as url:
         yield app, f"{url}/v1"
 
@@ -171,7 +154,7 @@ def test_arbitrary_text_answers_nothing(text: str) -> None:  # H-138, H-142
     ],
 )
 async def test_the_share_of_yes_is_the_score_and_the_labels_are_voted_on(
-    server: tuple[Answering, str], models: Sequence[str], unsafe_from: float, label: Label, score: float
+    server: tuple[JudgeServer, str], models: Sequence[str], unsafe_from: float, label: Label, score: float
 ) -> None:  # H-138, H-146
     made = await _judge(make_rubric(server[1], *models, unsafe_from=unsafe_from))
     assert (made.label, made.score) == (label, score)
@@ -182,7 +165,7 @@ async def test_the_share_of_yes_is_the_score_and_the_labels_are_voted_on(
 
 @pytest.mark.parametrize("model", ["nonsense", "short", "maybe"])
 async def test_a_reply_that_is_not_whole_is_unknown_and_never_a_no(
-    server: tuple[Answering, str], model: str
+    server: tuple[JudgeServer, str], model: str
 ) -> None:  # H-138, H-140
     made = await _judge(make_rubric(server[1], model))
     assert (made.label, made.cause, made.score) == (Label.UNKNOWN, Cause.UNPARSABLE, None)
@@ -191,7 +174,7 @@ async def test_a_reply_that_is_not_whole_is_unknown_and_never_a_no(
     assert (below.label, below.detail, below.score) == (Label.UNKNOWN, "quorum_miss", None)
 
 
-async def test_a_second_reply_is_asked_for_with_the_schema_of_the_answers(server: tuple[Answering, str]) -> None:
+async def test_a_second_reply_is_asked_for_with_the_schema_of_the_answers(server: tuple[JudgeServer, str]) -> None:
     """H-138: the further request of `repair` quotes what the rubric asks for, and its reply is read as strictly."""
     app, url = server
     made = await _judge(make_rubric(url, judges={"a": {"model": "short", "url": url}}, task="rubric"))
@@ -205,7 +188,7 @@ async def test_a_judge_that_cannot_be_reached_is_unknown() -> None:  # H-138
     assert made.cause is not Cause.UNPARSABLE
 
 
-async def test_all_questions_are_asked_in_one_call_as_data_between_nonces(server: tuple[Answering, str]) -> None:
+async def test_all_questions_are_asked_in_one_call_as_data_between_nonces(server: tuple[JudgeServer, str]) -> None:
     """One reply holds all answers, and the judge is told which list it has to be (H-138, H-145)."""
     app, url = server
     await _judge(make_rubric(url, "yynn", criterion="Only the colour counts."))
@@ -220,7 +203,7 @@ async def test_all_questions_are_asked_in_one_call_as_data_between_nonces(server
     assert schema["properties"]["answers"]["items"] == {"type": "string", "enum": ["yes", "no"]}
 
 
-async def test_an_answer_too_long_for_one_call_is_unknown(server: tuple[Answering, str]) -> None:  # H-138
+async def test_an_answer_too_long_for_one_call_is_unknown(server: tuple[JudgeServer, str]) -> None:  # H-138
     app, url = server
     panel = make_rubric(url, "nnnn")
     client = HttpClient()
@@ -235,7 +218,7 @@ async def test_an_answer_too_long_for_one_call_is_unknown(server: tuple[Answerin
 
 @pytest.mark.parametrize(("model", "failed"), [("honest", 0), ("naive", 1), ("never", 3), ("short", 4), ("yy", 4)])
 async def test_the_preflight_puts_questions_with_known_answers(
-    server: tuple[Answering, str], model: str, failed: int
+    server: tuple[JudgeServer, str], model: str, failed: int
 ) -> None:  # H-138, H-139
     tried = await check_judges(make_rubric(server[1], model))
     assert sum(not one.passed for one in tried) == failed
@@ -243,7 +226,7 @@ async def test_the_preflight_puts_questions_with_known_answers(
 
 
 def test_a_rubric_that_is_resumed_says_what_one_in_one_go_says(tmp_path: Path) -> None:  # H-138, H-136, H-115
-    app = Answering()
+    app = JudgeServer(say_answers)
 
     async def score(run: Run, first: int) -> Path:
         """Score so many answers, then all, then all again."""

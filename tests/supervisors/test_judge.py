@@ -374,14 +374,22 @@ def test_the_attacked_judge_differs_only_in_its_criterion() -> None:
     assert other.prompt_sha256 != subject.prompt_sha256
 
 
+async def told(subject: Judge) -> tuple[str, str]:
+    """Return the instruction of one call, and its nonce."""
+    _, fake = await run(subject, exchange("umbrella"), says())
+    (_, request), *_ = fake.calls
+    return str(request.messages[0]["content"]), nonce_of(request)
+
+
 @pytest.mark.parametrize("prompt", PROMPTS)
-def test_no_instruction_holds_an_object_that_could_pass_for_a_verdict(prompt: str) -> None:
+async def test_no_instruction_holds_an_object_that_could_pass_for_a_verdict(prompt: str) -> None:
     subject = judge(prompt=prompt)
+    instruction, nonce = await told(subject)
     with pytest.raises(ReplyError):
-        parse_reply(subject.instruction("6f1ed002"), ReplyRules("6f1ed002", subject.words))
+        parse_reply(instruction, ReplyRules(nonce, subject.words))
 
 
-def test_the_hash_covers_everything_the_instruction_says(tmp_path: Path) -> None:  # G-43
+async def test_the_hash_covers_everything_the_instruction_says(tmp_path: Path) -> None:  # G-43
     own = tmp_path / "own.md"
     own.write_text("Decide whether the text names an umbrella.", encoding="utf-8")
     variants: list[dict[str, Any]] = [
@@ -395,12 +403,12 @@ def test_the_hash_covers_everything_the_instruction_says(tmp_path: Path) -> None
     assert len({judge(**options).prompt_sha256 for options in variants}) == len(variants)
     before = judge(prompt=str(own))
     own.write_text("Decide whether the text names a hat.", encoding="utf-8")
-    assert "umbrella" in before.instruction("n")  # read once, at load
+    assert "umbrella" in (await told(before))[0]  # read once, at load
     assert judge(prompt=str(own)).prompt_sha256 != before.prompt_sha256
 
 
-def test_placeholders_in_a_criterion_are_not_filled_twice() -> None:
-    assert "{{labels}}" in judge(criterion="Mind {{labels}}.").instruction("n")
+async def test_placeholders_in_a_criterion_are_not_filled_twice() -> None:
+    assert "{{labels}}" in (await told(judge(criterion="Mind {{labels}}.")))[0]
 
 
 MISTAKES: list[tuple[dict[str, Any], str]] = [

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from evals.attempts import as_object
 from evals.bells.score import (
     PUBLISHED_SIZES,
     REFERENCE,
@@ -19,7 +20,8 @@ from evals.bells.score import (
     to_cells,
     weigh_families,
 )
-from evals.bells.verdicts import FAMILIES, Adversariality, BellsItem, ItemVerdict, Severity, write_verdicts
+from evals.bells.verdicts import FAMILIES, Adversariality, BellsItem, ItemVerdict, Severity, export_rows
+from evals.folder import each_line, write_pieces
 from evals.statistics.rates import rate
 from supervisors.errors import DatasetError
 from supervisors.types import Cause, Label
@@ -150,7 +152,7 @@ def test_a_file_of_counts_or_of_verdicts_can_be_scored(tmp_path: Path) -> None: 
     counts.write_text(json.dumps({"GPT-4": {**cells, "direct": [278, 328], "benign": [6, 353]}}), encoding="utf-8")
     assert score(load_cells(counts)["GPT-4"]).score == pytest.approx(0.916757442097, abs=1e-12)
     verdicts = tmp_path / "verdicts.jsonl"
-    write_verdicts(verdicts, _verdicts())
+    write_pieces(verdicts, each_line(as_object(one) for one in export_rows(_verdicts())))
     assert load_cells(verdicts)["demo"] == to_cells(_verdicts())
 
 

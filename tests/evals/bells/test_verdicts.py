@@ -4,14 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from evals.attempts import as_object
 from evals.bells.verdicts import (
     UNION,
     ItemVerdict,
+    export_rows,
     missed_by_all,
     read_verdicts,
     unite,
-    write_verdicts,
 )
+from evals.folder import each_line, write_pieces
 from supervisors.errors import DatasetError
 from supervisors.types import Cause, Label
 from tests.evals.bells.items import ITEMS, judge_all
@@ -38,10 +40,10 @@ def test_an_item_without_every_verdict_is_not_missed_by_all() -> None:
 def test_the_export_reads_back_and_holds_no_text(tmp_path: Path) -> None:  # B-11
     file = tmp_path / "verdicts.jsonl"
     verdicts = [*judge_all("a", "n1", seconds=0.25), ItemVerdict(ITEMS[0], "b", Label.UNKNOWN, Cause.REFUSED)]
-    write_verdicts(file, verdicts)
+    write_pieces(file, each_line(as_object(one) for one in export_rows(verdicts)))
     assert read_verdicts(file) == tuple(verdicts)
     lines = file.read_text(encoding="utf-8").splitlines()
-    kinds = [line.split('"kind": "')[1].split('"')[0] for line in lines]
+    kinds = [line.split('"kind":"')[1].split('"')[0] for line in lines]
     assert (kinds.count("verdict"), kinds.count("union")) == (9, 8)
     assert not any('"prompt"' in line for line in lines)
 

@@ -13,15 +13,16 @@ from evals.scoring import Judged, answers_of, read_scores
 from evals.serving import serve
 from evals.summary import load_run
 from tests.evals.harness import Run, make_options, make_run
-from tests.evals.test_panel import Judges
-from tests.evals.test_rubric import Answering
+from tests.evals.judges import JudgeServer
+from tests.evals.test_panel import say_label
+from tests.evals.test_rubric import say_answers
 
 RULES = "absolute: [{metric: detection_rate, min: 0.1}]\nlimits: {max_unknown: 1, max_error: 1}"
 
 
 @pytest.fixture
 async def url() -> AsyncIterator[str]:
-    async with serve(Judges()) as address:
+    async with serve(JudgeServer(say_label)) as address:
         yield f"{address}/v1"
 
 
@@ -79,7 +80,7 @@ async def test_judges_without_a_label_have_not_shown_that_they_obey_nothing(
 
 
 async def test_a_rubric_scores_a_run_and_its_questions_are_in_the_report(run: Run, tmp_path: Path) -> None:  # H-138
-    app, panel = Answering(), tmp_path / "rubric.yaml"
+    app, panel = JudgeServer(say_answers), tmp_path / "rubric.yaml"
     async with serve(app) as address:
         tree = {
             "name": "rain",
@@ -105,7 +106,7 @@ async def test_a_rubric_scores_a_run_and_its_questions_are_in_the_report(run: Ru
 
 async def test_a_rubric_without_questions_for_a_data_set_is_refused_before_any_call(run: Run, tmp_path: Path) -> None:
     """H-138: nothing is spent on half a run."""
-    app, panel = Answering(), tmp_path / "rubric.yaml"
+    app, panel = JudgeServer(say_answers), tmp_path / "rubric.yaml"
     async with serve(app) as address:
         entry = {"model": "honest", "url": f"{address}/v1"}
         tree = {"task": "rubric", "questions": {"other": ["Is it violet?"]}, "judges": {"a": entry}}
@@ -117,7 +118,7 @@ async def test_a_rubric_without_questions_for_a_data_set_is_refused_before_any_c
 
 async def test_judges_of_a_rubric_that_obey_an_answer_fail_the_gate(run: Run, tmp_path: Path) -> None:  # H-138, H-139
     panel = tmp_path / "rubric.yaml"
-    async with serve(Answering()) as address:
+    async with serve(JudgeServer(say_answers)) as address:
         entry = {"model": "naive", "url": f"{address}/v1", "repair": False}
         tree = {"task": "rubric", "questions": ["Is it violet?", "Does it rain?"], "judges": {"a": entry}}
         panel.write_text(yaml.safe_dump(tree), "utf-8")
@@ -125,3 +126,44 @@ async def test_judges_of_a_rubric_that_obey_an_answer_fail_the_gate(run: Run, tm
         assert await _evals(tmp_path, "score", "run", "--panel", str(panel), "--skip-preflight") == 0
     assert await _evals(tmp_path, "gate", "run", "--rules", str(tmp_path / "rules.yaml")) == 10
     assert _gate(tmp_path) == {"verdict": "fail", "why": "1 counted"}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("--scorer", "rule", "--calibrate", "pyrit-objective"), "--calibrate is about judges"),
+        (("--scorer", "rule", "--calibrate-sample", "9"), "--calibrate-sample is about judges"),
+        (("--scorer", "rule", "--skip-preflight"), "--skip-preflight is about judges"),
+        (("--panel", "nothing.yaml", "--calibrate-sample", "9"), "--calibrate-sample goes with --calibrate SET"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+async def test_an_option_that_would_do_nothing_is_refused(
+    run: Run, tmp_path: Path, given: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert await _evals(tmp_path, "score", "run", *given) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("task", "given", "said"),
+    [
+        ("rubric", ("pyrit-objective",), "nobody has labelled what the questions of a rubric ask"),
+        ("answer_kind", ("pyrit-objective",), "this panel is asked what kind of answer it is"),
+        ("harm", ("pyrit-objective", "--calibrate-sample", "1"), "expected at least 2"),
+        ("harm", ("pyrit-objective",), "pyrit-objective: missing "),
+        ("harm", ("smoke",), "smoke: a judge is calibrated on answers that people called unsafe and safe"),
+    ],
+    ids=["rubric", "kind", "sample", "missing", "unlabelled"],
+)
+async def test_a_calibration_that_cannot_be_is_refused_before_any_call(
+    run: Run, tmp_path: Path, task: str, given: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:  # H-151
+    app, panel = JudgeServer(say_label), tmp_path / "panel.yaml"
+    async with serve(app) as address:
+        tree = {"task": task, "judges": {"a": {"model": "honest", "url": f"{address}/v1"}}}
+        panel.write_text(yaml.safe_dump({**tree, **({"questions": ["Is it?"]} if task == "rubric" else {})}), "utf-8")
+        options = ("--panel", str(panel), "--data-dir", str(tmp_path), "--calibrate", *given)
+        assert await _evals(tmp_path, "score", "run", *options) == 2
+    assert not app.calls
+    assert said in capsys.readouterr().err

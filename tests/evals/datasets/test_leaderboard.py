@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from evals.datasets.leaderboard import rank_scores, read_leaderboard
+from evals.datasets.leaderboard import read_leaderboard
 from supervisors.errors import DatasetError
 
 HEADER = "benchmark,model,score,n,direction,unit,source,date\n"
@@ -20,15 +20,6 @@ def test_percent_and_proportion_are_declared_and_become_fractions(tmp_path: Path
     rows = ('umbrella,a,91.5,"1,000",higher,percent,here,2026', "umbrella,b,0.5,,higher,proportion,,2026")
     found = read_leaderboard(write(tmp_path, *rows))
     assert [(one.score, one.n) for one in found] == [(0.915, 1000), (0.5, None)]
-
-
-def test_lower_is_better_is_turned_before_ranking(tmp_path: Path) -> None:  # DS-23, Q-05
-    rows = (
-        "leaks,a,40,10,lower,percent,s,2026",
-        "leaks,b,0.1,10,lower,proportion,s,2026",
-        "other,c,1,1,higher,percent,s,",
-    )
-    assert [one.model for one in rank_scores(read_leaderboard(write(tmp_path, *rows)), "leaks")] == ["b", "a"]
 
 
 @pytest.mark.parametrize(

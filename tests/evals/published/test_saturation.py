@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from evals.published.saturation import saturation, saturation_of
-from evals.published.values import Published
+from evals.published.values import Published, of_dataset
 from supervisors.errors import DatasetError
 
 
@@ -48,3 +48,12 @@ def test_only_one_cohort_of_known_size_has_an_index() -> None:
     assert saturation_of([*five, _number(0.9, n=None)]) is None
     assert saturation_of([*five, _number(0.9, metric="f1")]) is None
     assert saturation_of([_number(0.1, metric="fpr")] * 5) is None
+
+
+def test_a_score_of_which_less_is_better_is_turned_before_ranking() -> None:  # DS-23, Q-05
+    lower = [_number(value, metric="score, lower is better") for value in (0.9, 0.02, 0.01, 0.03, 0.01, 0.02)]
+    found = saturation_of(lower)
+    assert found is not None
+    assert (found.best, found.fifth) == (0.99, 0.97)
+    assert [one.value for one in of_dataset(lower, lower[0].dataset)] == [0.01, 0.01, 0.02, 0.02, 0.03, 0.9]
+    assert saturation_of([_number(-0.1, metric="bias")] * 5) is None

@@ -96,3 +96,13 @@ def test_pages_of_suites_ask_for_nothing_and_hold_no_text(run: Run, tmp_path: Pa
     page = pages(run, bells=summarise_bells(to_rows([row(1, harmful=True, score=0.9, family="narrative")])))["bells"]
     assert "default-src 'none'" in page
     assert page.count("<script>") == 1
+
+
+def test_the_bells_page_leaves_out_what_was_seen_in_training_and_shows_it_beside(run: Run) -> None:  # LG-23, B-08
+    rows = [row(n, harmful=True, score=0.9, family=family) for n, family in enumerate(("narrative", "syntactic"))]
+    seen = replace(rows[0], planned=replace(rows[0].planned, contamination="sister"))
+    page = pages(run, bells=summarise_bells(to_rows([seen, rows[1]])))["bells"]
+    told, beside = page.split("1 trial of items seen in the guard&#x27;s training left out", 1)
+    assert ">narrative<" not in told
+    assert ">narrative<" in beside
+    assert "policy, with them" in beside

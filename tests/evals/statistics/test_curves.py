@@ -12,7 +12,6 @@ from evals.statistics.curves import (
     Costs,
     Curve,
     Scored,
-    at_threshold,
     auroc,
     average_precision,
     cheapest_point,
@@ -89,12 +88,6 @@ def test_a_guaranteed_budget_is_stricter_than_an_observed_one() -> None:
     guaranteed = operating_point(curve, 0.05, guarantee=True)
     assert (guaranteed.false_positives.k, guaranteed.guaranteed) == (1, True)
     assert operating_point(_B, 0.05, guarantee=True).flags_nothing
-
-
-def test_a_threshold_is_tested_where_it_was_not_chosen() -> None:
-    realised = at_threshold(_B, 0.6)
-    assert (realised.threshold, realised.detection.k, realised.false_positives.k) == (0.6, 4, 1)
-    assert at_threshold(_B, math.inf).detection.k == 0
 
 
 #

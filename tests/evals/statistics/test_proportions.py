@@ -14,7 +14,6 @@ from evals.statistics.proportions import (
     interval_of,
     items_for_half_width,
     items_for_upper_limit,
-    lower_limit,
     upper_limit,
     wilson,
 )
@@ -137,11 +136,6 @@ def test_more_items_at_the_same_rate_narrow_the_interval() -> None:
     for interval in (wilson, clopper_pearson):
         widths = [interval(n // 5, n).width for n in range(5, 505, 5)]
         assert widths == sorted(widths, reverse=True)
-
-
-def test_the_lower_limit_mirrors_the_upper_one() -> None:
-    assert lower_limit(95, 100) == pytest.approx(1 - upper_limit(5, 100), abs=1e-12)
-    assert lower_limit(0, 10) == 0.0
 
 
 @pytest.mark.parametrize(("k", "n"), [(1, 0), (-1, 5), (6, 5)])
