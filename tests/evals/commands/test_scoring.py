@@ -136,7 +136,7 @@ async def test_judges_of_a_rubric_that_obey_an_answer_fail_the_gate(run: Run, tm
         (("--scorer", "rule", "--skip-preflight"), "--skip-preflight is about judges"),
         (("--panel", "nothing.yaml", "--calibrate-sample", "9"), "--calibrate-sample goes with --calibrate SET"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+    ids=["calibrate", "sample", "preflight", "alone"],
 )
 async def test_an_option_that_would_do_nothing_is_refused(
     run: Run, tmp_path: Path, given: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
