@@ -107,18 +107,18 @@ class EdgeProtocol(HttpToolsProtocol):
         scope["http_version"] = version
         read = _read_target if len(url) <= _LONGEST_KNOWN else _read_target.__wrapped__
         scope["path"], scope["raw_path"], scope["query_string"] = read(url)
-        cycle = self.cycle = self._latest = RequestResponseCycle(
-            scope=self.scope,
-            transport=self.transport,
-            flow=self.flow,
-            logger=self.logger,
-            access_logger=self.access_logger,
-            access_log=self.access_log,
-            default_headers=self.server_state.default_headers,
-            message_event=asyncio.Event(),
-            expect_100_continue=self.expect_100_continue,
-            keep_alive=version != "1.0" and parser.should_keep_alive(),
-            on_response=self.on_response_complete,
+        cycle = self.cycle = self._latest = RequestResponseCycle(  # eleven keywords would cost as much again
+            self.scope,
+            self.transport,
+            self.flow,
+            self.logger,
+            self.access_logger,
+            self.access_log,
+            self.server_state.default_headers,
+            asyncio.Event(),
+            self.expect_100_continue,
+            version != "1.0" and parser.should_keep_alive(),
+            self.on_response_complete,
         )
         scope["extensions"] = {DIRECT: Direct(cycle, self._joining)}  # ours, not one of ASGI
         if self._running is None or self._running.response_complete:

@@ -44,10 +44,10 @@ class Keeper:
         verdicts = [one.assessment.verdict for one in progress.verdicts]
         paths = [verdict for verdict in verdicts if verdict.spans or verdict.members]
         return Kept(
-            verdicts=tuple([self._without_keys(judged) for judged in progress.verdicts]) if paths else None,
-            input_hmac=self._digest(sent) if sent else None,
-            output_hmac=self._digest(received) if received else None,
-            content=content,
+            self._digest(sent) if sent else None,
+            self._digest(received) if received else None,
+            content,
+            tuple([self._without_keys(judged) for judged in progress.verdicts]) if paths else None,
         )
 
     def _digest(self, segments: Sequence[Segment]) -> Digest:

@@ -78,7 +78,7 @@ def to_row(record: Record) -> dict[str, Any]:
         "id": record.id,
         "request_id": record.request_id,
         "time": _timestamp(record.started),
-        "seconds": round(record.seconds, 6),
+        "seconds": int(record.seconds * 1e6 + 0.5) / 1e6,
         "kind": record.kind,
         "route": record.route,
         "stream": record.stream,
@@ -94,7 +94,7 @@ def to_row(record: Record) -> dict[str, Any]:
         "upstream_call": _call_row(record.upstream_call),
         "client": _client_row(record.client),
         "usage": record.usage,
-        "overhead_s": round(record.overhead_s, 6),
+        "overhead_s": int(record.overhead_s * 1e6 + 0.5) / 1e6,
     }
     row.update(_seldom(record))
     return row
@@ -207,7 +207,7 @@ def _verdict_row(judged: JudgedBy, assessment: Assessment, name: str) -> dict[st
         "supervisor": name,
         "stage": judged.stage,
         "label": verdict.label._value_,  # not `value`: a property of Python code
-        "seconds": round(assessment.seconds, 6),
+        "seconds": int(assessment.seconds * 1e6 + 0.5) / 1e6,
         "passes": assessment.passes,
         "chars_judged": assessment.chars_judged,
     }
@@ -268,7 +268,7 @@ def decision_row(decision: Decision) -> dict[str, Any]:
         "stage": decision.stage,
         "label": decision.label._value_,
         "action": decision.action,
-        "seconds": round(decision.seconds, 6),
+        "seconds": int(decision.seconds * 1e6 + 0.5) / 1e6,
     }
     if decision.choice is not None:
         row["choice"] = decision.choice

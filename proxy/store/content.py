@@ -6,7 +6,6 @@ Pure. Callers hand in segments *after* redaction; nothing here could redact.
 from __future__ import annotations
 
 import hashlib
-import hmac
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +25,8 @@ _OURS: Final = frozenset({"", "key", "keys", "top", "events", "partial_images"})
 """Steps of paths that the proxy itself makes."""
 _HIDDEN: Final = "hidden"
 _SHOWN_DIGITS: Final = 16
+_BLOCK: Final = 64
+"""Bytes of a block of SHA-256."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +53,20 @@ def text_hmac(secret: bytes, text: str) -> str:
     if not secret:
         msg = "the content secret is empty; set one of at least 32 characters, or content mode off"
         raise ValueError(msg)
-    made = _keyed(secret).copy()
-    made.update(text.encode("utf-8", "surrogatepass"))
-    return made.hexdigest()
+    inner, outer = _keyed(secret)
+    inner, outer = inner.copy(), outer.copy()
+    inner.update(text.encode("utf-8", "surrogatepass"))
+    outer.update(inner.digest())
+    digest: str = outer.hexdigest()
+    return digest
 
 
 @lru_cache(maxsize=4)
-def _keyed(secret: bytes) -> hmac.HMAC:
-    """Return the state after the key; `hmac.digest` would look the algorithm up and let go of the interpreter."""
-    return hmac.new(secret, digestmod=hashlib.sha256)
+def _keyed(secret: bytes) -> tuple[Any, Any]:
+    """Return both hashes of RFC 2104 after the key: `hmac.HMAC` costs half as much again for each text."""
+    block = (secret if len(secret) <= _BLOCK else hashlib.sha256(secret).digest()).ljust(_BLOCK, b"\0")
+    inner, outer = bytes([byte ^ 0x36 for byte in block]), bytes([byte ^ 0x5C for byte in block])
+    return hashlib.sha256(inner), hashlib.sha256(outer)
 
 
 def hide_keys(path: str, mode: ContentMode, secret: bytes) -> str:

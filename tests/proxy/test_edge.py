@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from proxy.edge import MOST_HEAD_BYTES, server_settings
 from tests.timing import PATIENCE_S
@@ -273,3 +275,20 @@ async def test_a_caller_that_takes_nothing_loses_its_place() -> None:
         writer.write(GOOD.replace(b"/v1/a", b"/big"))
         await app.left.wait()  # the answer was given up: nobody read a byte of 16 MB
         writer.close()
+
+
+def test_the_cycle_of_uvicorn_takes_what_it_is_given_in_this_order() -> None:
+    """`on_headers_complete` gives it its arguments by position."""
+    assert list(inspect.signature(RequestResponseCycle).parameters) == [
+        "scope",
+        "transport",
+        "flow",
+        "logger",
+        "access_logger",
+        "access_log",
+        "default_headers",
+        "message_event",
+        "expect_100_continue",
+        "keep_alive",
+        "on_response",
+    ]

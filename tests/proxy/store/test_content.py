@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hmac
+
 import pytest
 
 from proxy.store.content import Texts, build_content, segments_hmac, text_hmac
@@ -38,6 +40,9 @@ def test_media_are_described_never_kept() -> None:
 def test_the_digest_depends_on_text_secret_and_boundaries() -> None:  # O-25
     # RFC 4231, test case 2.
     assert text_hmac(b"Jefe", "what do ya want for nothing?").startswith("5bdcc146bf60754e6a042426089575c7")
+    for length in (1, 32, 63, 64, 65, 200):  # a key longer than a block is hashed first
+        key = b"k" * length
+        assert text_hmac(key, "violet umbrella") == hmac.new(key, b"violet umbrella", "sha256").hexdigest()
     assert text_hmac(SECRET, "a") != text_hmac(b"t" * 32, "a")
     assert text_hmac(SECRET, "\ud800") != text_hmac(SECRET, "?")
 
