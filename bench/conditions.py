@@ -39,7 +39,13 @@ def _build() -> str:
     options = str(sysconfig.get_config_var("CONFIG_ARGS"))
     profiled = "with" if "--enable-optimizations" in options else "without"
     linked = "with" if "--with-lto" in options else "without"
-    return f"configured {profiled} profile-guided optimization and {linked} link-time optimization"
+    configured = f"configured {profiled} --enable-optimizations and {linked} --with-lto"
+    return f"compiled by {platform.python_compiler()}, {configured}{_MADE_BY_DEBIAN if _DEBIAN in options else ''}"
+
+
+_DEBIAN = "--with-wheel-pkg-dir=/usr/share/python-wheels/"
+"""An option that Debian's packages of Python are configured with."""
+_MADE_BY_DEBIAN = " (a package of Debian, whose build calls `make profile-opt` and names its own flags)"
 
 
 def _plain(word: str) -> str:
