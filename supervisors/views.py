@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,6 +17,10 @@ JOINED_KINDS: frozenset[Kind] = frozenset(
 """Kinds that are running text. Names, URLs and definitions are never continued by the next one."""
 
 _SEAMS = ("", " ")
+_SAME: Mapping[Role, Role] = {"developer": "system", "function": "tool"}
+"""Two names of one role: a model is given either as the other."""
+_PLACE = re.compile(r"/[0-9]+~?(?=/|$)")
+"""A position in a list."""
 
 
 class Part(NamedTuple):
@@ -80,20 +85,33 @@ def _end_of(part: Part) -> int:
 def join_segments(segments: Iterable[Segment], reach: int | None = None) -> Iterator[View]:
     """Join the segments of each scope, role and kind in order, once without anything between and once with a space.
 
-    That covers the parts of one message and the adjacent turns of one role.
+    That covers the parts of one message and the adjacent turns of one role. Of the members that nobody knows, those are
+    joined that have one name in the entries of a list, and only without anything between: they may be parts.
 
     Args:
         segments: in wire order.
         reach: characters on either side of a seam that a finding can cover; None keeps segments whole.
     """
-    groups: dict[tuple[Scope, Role, Kind], list[Segment]] = {}
+    groups: dict[tuple[Scope, Role, str], list[Segment]] = {}
     for segment in segments:
-        if segment.text and segment.kind in JOINED_KINDS:
-            groups.setdefault((segment.scope, segment.role, segment.kind), []).append(segment)
-    for (scope, _, _), group in groups.items():
+        name = _name_of(segment) if segment.text else None
+        if name is not None:
+            role = _SAME.get(segment.role, segment.role)
+            groups.setdefault((segment.scope, role, name), []).append(segment)
+    for (scope, _, name), group in groups.items():
         if len(group) > 1:
-            for seam in _SEAMS:
+            for seam in _SEAMS if name in JOINED_KINDS else _SEAMS[:1]:
                 yield _join(group, scope, seam, reach)
+
+
+def _name_of(segment: Segment) -> str | None:
+    """Return what a segment shares with those that may continue it: its kind, or the name in all entries of a list."""
+    if segment.kind in JOINED_KINDS:
+        return segment.kind
+    if segment.kind != "other" or "#" in segment.path:
+        return None
+    name, places = _PLACE.subn("/", segment.path)
+    return name if places else None
 
 
 def _join(group: Sequence[Segment], scope: Scope, seam: str, reach: int | None) -> View:

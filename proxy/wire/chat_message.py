@@ -11,7 +11,7 @@ from proxy.wire.segments import DATA, SegmentList, as_list, as_object, is_record
 _AUDIO_FORMATS: Final = frozenset({"wav", "mp3", "flac", "opus", "pcm16", "aac"})
 _MESSAGE_STRUCTURE: Final = frozenset({"role", "tool_call_id", "id", "type", "index", "object"})
 _NULLS: Final = frozenset({"content", "refusal", "tool_calls", "function_call", "audio", "annotations", "name"})
-_REASONING: Final = frozenset({"reasoning_content", "reasoning", "thinking", "reasoning_details"})
+_REASONING: Final = frozenset({"reasoning_content", "reasoning", "thinking", "reasoning_details", "thinking_blocks"})
 _CALL_STRUCTURE: Final = frozenset({"id", "type", "index"})
 
 
@@ -53,7 +53,7 @@ def _add_part(segments: SegmentList, part: Mapping[str, Any], path: str) -> None
     for key, value in part.items():
         if key == "type" and is_word(value, _PART_TYPES):
             continue
-        add, kind = _PART_FIELDS.get(key), kind_in(key, "text")
+        add, kind = _PART_FIELDS.get(key), kind_in(key, "text", part)
         if add is not None:
             add(segments, value, f"{path}/{key}")
         elif kind == "text" and is_result:

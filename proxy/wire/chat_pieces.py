@@ -24,7 +24,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 LOGPROBS: Final = "logprobs"
 """Address of text that leaves with a frame's log-probabilities, and goes with them when the frame is rewritten."""
 
-_PARTS: Final[Mapping[str, Kind]] = {**KINDS, "reasoning_details": "reasoning"}
+_PARTS: Final[Mapping[str, Kind]] = {**KINDS, "reasoning_details": "reasoning", "thinking_blocks": "reasoning"}
 """What the texts are in the parts of a member: some servers stream parts."""
 CHOICE_STRUCTURE: Final = frozenset({"index", "finish_reason", "logprobs", "delta"})
 """Members of a choice of a stream that hold no text but that of the delta and of tokens."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any, Final
+from math import isfinite
+from sys import maxunicode
+from typing import Any, Final, cast
 
 from proxy.wire.names import is_named
 from proxy.wire.segments import KEYS, SegmentList, all_keys, as_list, as_object, escape, string_leaves
 
 _SEVERAL: Final = re.compile(r"\S\s+\S")
 """White space inside a token; before or after its word a tokenizer may have some."""
+_BYTE: Final = 255
+_LONGEST_NUMBER: Final = 7
 
 
 def keep_outside(tokens: Iterable[Any], spans: Sequence[tuple[int, int]]) -> list[Any] | None:
@@ -89,16 +93,11 @@ def entry_texts(value: object, said: object, path: str = "") -> Iterator[tuple[s
     taken = [entry.get("token") for entry in entries]
     yield from _leaves([row for row in rows if not isinstance(row, dict)], path)
     yield from _spelled(taken, said, path)
-    raw = [number for entry in entries for number in as_list(entry.get("bytes")) or []]
-    if raw and all(isinstance(number, int) and 0 <= number < 256 for number in raw):
-        written = bytes(raw).decode("utf-8", "replace")
-        parts = [_written(entry) for entry in entries]
-        known = written in (said, "".join([str(token) for token in taken]))
-        if not (known and parts == taken):  # split as the tokens are, it was read with them
-            yield from _both_ways(parts, "" if known else written, f"{path}/bytes")
+    yield from _written(entries, taken, said, f"{path}/bytes")
     others = [as_list(entry.get("top_logprobs")) or [] for entry in entries]
     tokens = [[str((as_object(other) or {}).get("token", "")) for other in row] for row in others]
     yield from _alternatives(tokens, taken, f"{path}/top_logprobs")
+    yield from _written_instead(others, f"{path}/top_logprobs/bytes")
     for entry in entries:
         yield from _rest(entry, path)
     for other in [other for row in others for other in row]:
@@ -116,8 +115,72 @@ def _rest(entry: Mapping[str, object], path: str, *, nested: bool = False) -> It
             yield from _leaves(child, f"{path}/{escape(key)}")
 
 
-def _written(entry: Mapping[str, object]) -> str:
-    return bytes(as_list(entry.get("bytes")) or []).decode("utf-8", "replace")
+def _written(
+    entries: Sequence[Mapping[str, object]], taken: Sequence[object], said: object, path: str
+) -> Iterator[tuple[str, str]]:
+    """Yield what the bytes of entries spell, in every way they can be read, unless that is the text or the tokens."""
+    numbers = [_numbers(entry.get("bytes")) for entry in entries]
+    spelt = "".join([str(token) for token in taken])
+    for read in _ways(numbers):
+        written, parts = read([number for row in numbers for number in row]), [read(row) for row in numbers]
+        known = written in ("", said, spelt)
+        if written and not (known and parts == taken):  # split as the tokens are, it was read with them
+            yield from _both_ways(parts, "" if known else written, path)
+
+
+def _written_instead(rows: Sequence[Sequence[object]], path: str) -> Iterator[tuple[str, str]]:
+    """Yield what the bytes spell of the tokens that might have been taken, alone and along their ranks.
+
+    Bytes that are those of their token, as they should be, were read with it.
+    """
+    entries = [[as_object(other) or {} for other in row] for row in rows]
+    if not any(_is_odd(other) for row in entries for other in row):
+        return
+    numbers = [[_numbers(other.get("bytes")) or [*_token(other).encode()] for other in row] for row in entries]
+    ranks = [[number for one in rank for number in one] for rank in zip_longest(*numbers, fillvalue=())]
+    alone = [one for row in numbers for one in row]
+    texts = dict.fromkeys([read(one) for read in _ways(alone) for one in (*alone, *ranks)])
+    yield path, "\n".join([text for text in texts if text])
+
+
+def _is_odd(entry: Mapping[str, object]) -> bool:
+    value = entry.get("bytes")
+    return value is not None and value != [*_token(entry).encode()]
+
+
+def _token(entry: Mapping[str, object]) -> str:
+    return str(entry.get("token", ""))
+
+
+def _numbers(value: object) -> list[int]:
+    """Return the numbers in what should be a list of bytes, in order: clients turn other shapes into bytes too."""
+    if isinstance(value, int):
+        return [value]
+    if isinstance(value, float):
+        return [int(value)] if isfinite(value) else []
+    if isinstance(value, str):
+        return [int(value)] if value.isascii() and value.isdecimal() and len(value) <= _LONGEST_NUMBER else []
+    if isinstance(value, dict):
+        value = [*cast("dict[str, object]", value).values()]
+    return [number for child in as_list(value) or () for number in _numbers(child)]
+
+
+def _ways(numbers: Iterable[Sequence[int]]) -> Sequence[Callable[[Sequence[int]], str]]:
+    """Return how numbers can be read: as the bytes of a text, and those that are none cut, left out, or as letters."""
+    plain = all(0 <= number <= _BYTE for row in numbers for number in row)
+    return (_cut,) if plain else (_cut, _left_out, _letters)
+
+
+def _cut(numbers: Sequence[int]) -> str:
+    return bytes([number & _BYTE for number in numbers]).decode("utf-8", "replace")
+
+
+def _left_out(numbers: Sequence[int]) -> str:
+    return bytes([number for number in numbers if 0 <= number <= _BYTE]).decode("utf-8", "replace")
+
+
+def _letters(numbers: Sequence[int]) -> str:
+    return "".join([chr(number) for number in numbers if 0 <= number <= maxunicode and not 0xD800 <= number < 0xE000])
 
 
 def _both_ways(tokens: Sequence[str], glued: str, path: str) -> Iterator[tuple[str, str]]:

@@ -19,17 +19,25 @@ TEXTS: Final[Mapping[str, Kind | None]] = {
     "value": None,
     "output_text": None,
     "input_text": None,
+    "parts": None,
+    "blocks": None,
+    "items": None,
     "thinking": "reasoning",
     "reasoning": "reasoning",
     "reasoning_content": "reasoning",
     "reasoning_text": "reasoning",
     "summary": "reasoning",
     "summary_text": "reasoning",
+    "thinking_blocks": "reasoning",
     "refusal": "refusal",
 }
 """Members that hold running text, and its kind; None keeps the kind of what they stand in."""
 
 RUNNING: Final[frozenset[Kind]] = frozenset({"text", "reasoning", "refusal"})
+"""Kinds of text that a model says."""
+PARTED: Final[frozenset[Kind]] = frozenset(
+    {"text", "reasoning", "refusal", "prediction", "suffix", "transcript", "tool_result"}
+)
 """Kinds of text that may be given as parts."""
 
 _TYPES: Final = frozenset(
@@ -58,9 +66,17 @@ class Leaf(NamedTuple):
     numbered: bool
 
 
-def kind_in(key: str, kind: Kind) -> Kind | None:
-    """Return what the text of a member is that stands in a text of this kind; None if it is no running text."""
-    return (TEXTS[key] or kind) if key in TEXTS else None
+def kind_in(key: str, kind: Kind, part: Mapping[str, object] | None = None) -> Kind | None:
+    """Return what the text of a member is that stands in a text of this kind; None if it is no running text.
+
+    Args:
+        key: the member's.
+        kind: what the text is.
+        part: that the member stands in: one that is named like the part's type holds its text.
+    """
+    if key in TEXTS:
+        return TEXTS[key] or kind
+    return kind if part is not None and part.get("type") == key and isinstance(part.get(key), str) else None
 
 
 def walk_parts(value: object, kind: Kind) -> Iterator[Leaf]:
@@ -97,7 +113,7 @@ def _walk_part(part: Mapping[str, object], kind: Kind, where: Leaf) -> Iterator[
         if key == "type" and isinstance(child, str) and child in _TYPES:
             continue
         inside = where._replace(at=(*where.at, key), path=(*where.path, key))
-        found = kind_in(key, kind)
+        found = kind_in(key, kind, part)
         if found is None:
             yield inside._replace(kind=None, value=child)
         else:

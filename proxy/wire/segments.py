@@ -15,7 +15,7 @@ import orjson
 
 from proxy.wire.forms import fits, is_opaque
 from proxy.wire.names import is_named
-from proxy.wire.nested import RUNNING, walk_parts
+from proxy.wire.nested import PARTED, walk_parts
 from supervisors.types import Kind, Media, Role, Segment
 
 _TEXT_MIMES = frozenset({"application/json", "application/xml", "application/csv"})
@@ -125,7 +125,7 @@ class SegmentList:
             if text:
                 read = "other" if kind == "opaque" and not is_opaque(text) else kind
                 self.found.append(Segment(path, self.role, read, text, self.turn, self.choice))
-        elif kind in RUNNING and isinstance(text, list | dict):
+        elif kind in PARTED and isinstance(text, list | dict):
             self._add_parts(path, kind, cast("object", text))
         elif text is not None:
             self.add_leaves(path, "other" if kind == "opaque" else kind, text)

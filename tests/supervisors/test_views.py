@@ -30,7 +30,24 @@ def test_scopes_roles_and_kinds_are_never_joined() -> None:  # G-04
     assert list(join_segments(segments)) == []
 
 
-@pytest.mark.parametrize("kind", ["name", "url", "tool_def", "annotation", "other"])
+@pytest.mark.parametrize(("one", "two"), [("developer", "system"), ("function", "tool")])
+def test_two_names_of_one_role_are_joined(one: Role, two: Role) -> None:  # G-03
+    views = join_segments([part("violet um", role=one), part("brella", 1, role=two)])
+    assert "violet umbrella" in [view.text for view in views]
+
+
+def test_members_of_one_name_in_the_entries_of_a_list_are_joined_without_a_space() -> None:  # G-03
+    def entry(path: str, text: str) -> Segment:
+        return Segment(path, "user", "other", text, 0)
+
+    named = [entry("/docs/0/body", "see vio"), entry("/docs/0/title", "x"), entry("/docs/1/body", "let")]
+    assert [view.text for view in join_segments(named)] == ["see violet"]
+    assert [view.text for view in join_segments([entry("/x/0~", "vio"), entry("/x/1~", "let")])] == ["violet"]
+    assert list(join_segments([entry("/docs/0/vio#key", "vio"), entry("/docs/1/let#key", "let")])) == []
+    assert list(join_segments([entry("/one", "vio"), entry("/two", "let")])) == []
+
+
+@pytest.mark.parametrize("kind", ["name", "url", "tool_def", "annotation"])
 def test_words_that_nothing_continues_are_not_joined(kind: Kind) -> None:
     assert list(join_segments([part("violet", kind=kind), part("umbrella", kind=kind, n=1)])) == []
 

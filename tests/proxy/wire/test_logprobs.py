@@ -38,10 +38,23 @@ def entry(token: str, *others: str, **more: Any) -> dict[str, Any]:
         ([entry("o"), entry("k"), "violet"], ["violet"]),
         ([entry("o", top_logprobs=[{"token": "o", "umbrella": "violet"}]), entry("k")], ["umbrella", "violet"]),
         ("violet", ["violet"]),
+        ([entry("o"), entry("k", bytes=[118, 105.0, 300])], ["vi,", "vi", "viĬ"]),
+        ([entry("ok", bytes=["118", [105], {"x": -1}, None, 1e400])], ["vi\ufffd", "vi", "vi", "118", "x"]),
+        ([{**entry("ok"), "top_logprobs": [{"token": "ok", "bytes": [111, 107]}]}], []),
     ],
 )
 def test_entries_beyond_their_text(entries: Any, found: list[str]) -> None:
     assert [text for _, text in entry_texts(entries, "ok")] == found
+
+
+def test_the_bytes_of_tokens_that_might_have_been_taken_are_read_alone_and_along_their_ranks() -> None:
+    def row(*others: Any) -> Any:
+        return {"token": "o", "top_logprobs": [{"token": text, "bytes": numbers} for text, numbers in others]}
+
+    rows = [row(("o", [111]), ("x", [118, 105])), row(("k", [107]), ("let", None))]
+    assert "vi\nk\nlet\nok\nvilet" in "\n".join([text for _, text in entry_texts(rows, "oo")])
+    found = [text for _, text in entry_texts([row(("x", [118.0, 105.0])), row(("y", [44, 300]))], "oo")]
+    assert any("vi,," in text and "vi," in text for text in found)
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from proxy.wire.chat import CHAT
 from proxy.wire.messages import MESSAGES
 from proxy.wire.nested import walk_parts
 from proxy.wire.responses import RESPONSES
 from supervisors.types import Kind
+from supervisors.views import join_segments
 
 PARTS: list[Any] = [{"type": "text", "text": "see "}, {"type": "note", "text": [{"type": "text", "text": "all"}]}]
 
@@ -48,3 +51,31 @@ def test_whole_replies_read_parts_of_parts_as_one_text() -> None:  # M-14
     assert kinds(RESPONSES.reply_segments({"output": [item]}, 1, {})) == [
         ("/output/0/content/0/text/0/text", "text", "see ")
     ]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"parts": [{"text": "see "}, {"text": "all"}]},
+        [{"type": "markdown", "markdown": "see "}, {"type": "text", "text": {"value": "all"}}],
+        {"blocks": ["see ", {"items": ["all"]}]},
+    ],
+)
+def test_parts_under_any_usual_name_are_running_text(value: Any) -> None:
+    found = [leaf for leaf in walk_parts(value, "text") if leaf.kind is not None]
+    assert [(leaf.kind, leaf.value) for leaf in found] == [("text", "see "), ("text", "all")]
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ({"prediction": {"type": "content", "content": PARTS[:1] * 2}}, "prediction"),
+        ({"messages": [{"role": "tool", "tool_call_id": "c", "content": [{"text": PARTS[:1] * 2}]}]}, "tool_result"),
+        ({"messages": [{"role": "user", "content": [{"type": "poem", "poem": "see "}] * 2}]}, "text"),
+        ({"messages": [{"role": "assistant", "thinking_blocks": [{"thinking": "see "}] * 2}]}, "reasoning"),
+    ],
+)
+def test_requests_read_parts_of_every_running_text_as_one(body: Any, kind: Kind) -> None:  # G-03
+    segments = CHAT.request_segments({"messages": [{"role": "user", "content": "Hello."}], **body})
+    assert "see see " in [view.text for view in join_segments([one for one in segments if one.text != "Hello."])]
+    assert [one.kind for one in segments if one.text == "see "] == [kind] * 2
