@@ -39,7 +39,7 @@ class Language(BaseModel):
     Args:
         use: the word that selects this kind.
         allowed: two-letter codes.
-        engine: ``words`` tells 33 languages apart by script and function words, without any dependency; ``fasttext``
+        engine: ``words`` tells 36 languages apart by script and function words, without any dependency; ``fasttext``
             takes the identifier of the extra ``language``, which knows 176 and needs less text.
         min_letters: letters below which a stretch in Latin letters says nothing.
         min_score: score below which a stretch says nothing.

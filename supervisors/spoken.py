@@ -43,6 +43,8 @@ _PLAIN = "".join([_plain(chr(code)) for code in range(256)]).encode("latin-1")
 _SMALL = "".join([chr(code).lower() if chr(code).isalpha() else chr(code) for code in range(256)]).encode("latin-1")
 _ASCII = bytes(range(128))
 _UNSEEN, _NO_SCRIPT = "unseen", "none"
+UNDETERMINED = "und"
+"""What a text is in whose script none of the known languages is written: ISO 639's code, clearly none of them."""
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
@@ -50,7 +52,7 @@ class Guess(NamedTuple):
     """What a text seems to be.
 
     Args:
-        language: two-letter code, None when nothing speaks for any.
+        language: two-letter code, `UNDETERMINED` for another script, None when nothing speaks for any.
         score: how clearly, in 0..1; below a half is a guess only.
         letters: letters counted.
     """
@@ -144,7 +146,7 @@ def guess_language(text: str) -> Guess:
     script, count = scripts.most_common(1)[0] if scripts else ("", 0)
     if count > latin:
         ranked = _tables().scripts.get(script, ())
-        language = next((name for name, chars in ranked if not chars or not chars.isdisjoint(seen)), None)
+        language = next((name for name, chars in ranked if not chars or not chars.isdisjoint(seen)), UNDETERMINED)
         return Guess(language, count / letters, letters)
     found = _by_words(seen, letters)
     return Guess(found.language, found.score * latin / letters, letters)

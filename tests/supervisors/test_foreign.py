@@ -25,7 +25,7 @@ async def mind(mode: Any, languages: tuple[str, ...], text: str, verdict: Verdic
 
 @pytest.mark.parametrize(
     ("text", "language"),
-    [(ENGLISH, "en"), (GERMAN, "de"), ("ok", None), ("x = f(y) * 3", None)],
+    [(ENGLISH, "en"), (GERMAN, "de"), ("እንዴት ነው " * 4, "und"), ("ok", None), ("x = f(y) * 3", None)],
 )
 def test_only_a_text_that_is_clear_has_a_language(text: str, language: str | None) -> None:
     assert find_language(exchange(text)) == language

@@ -65,6 +65,13 @@ async def test_a_short_text_in_another_script_is_found() -> None:
     assert (await judge("Как испечь?")).label is Label.UNSAFE
 
 
+@pytest.mark.parametrize("text", ["የኢትዮጵያ ቋንቋ እንዴት ነው", "ᏣᎳᎩ ᎦᏬᏂᎯᏍᏗ ᎠᏂᏔᎵ", "ಬ್ರೆಡ್ ಮಾಡುವುದು ಹೇಗೆ"])
+async def test_a_script_of_no_known_language_is_foreign_never_safe(text: str) -> None:
+    for said in (text, ENGLISH + text * 6 + ". " + ENGLISH * 9):
+        verdict = await judge(said)
+        assert (verdict.label, verdict.extras["languages"]) == (Label.UNSAFE, ["und"])
+
+
 async def test_media_is_unsupported_never_safe() -> None:  # G-05
     picture = Segment("/messages/0/content/1", "user", "media", "", media=Media("image/png", 3, "0" * 64))
     asked = Exchange("test", "model", "input", (*exchange(ENGLISH).request, picture))

@@ -47,6 +47,14 @@ def test_a_sentence_is_placed(language: str) -> None:
     assert language in known_languages()
 
 
+@pytest.mark.parametrize(
+    ("text", "language"), [("あーーーー", "ja"), ("々々", "zh"), ("ㄋㄧㄏㄠ", "zh"), ("እንዴት", "und")]
+)
+def test_letters_that_belong_to_no_script_of_a_table_are_placed(text: str, language: str) -> None:
+    guess = guess_language(text)
+    assert (guess.language, guess.score >= 0.5) == (language, True)
+
+
 @pytest.mark.parametrize("text", ["", "3.14159 + 2", "\U0001f642\U0001f642", "x = [] or {}", "Chicago, Denver, Tampa"])
 def test_what_is_no_running_text_is_not_placed(text: str) -> None:
     assert guess_language(text).score < 0.5
