@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from proxy.frontier import Field, holdback_start
 from proxy.literals import masks_strings
@@ -114,6 +115,8 @@ class Readings:
             found.add_arguments(path, text)
         else:
             found.add(path, grown.kind, text)
+        if path != place[0] or path.endswith(JOINED):
+            found.found = [replace(one, reading=place[0]) for one in found.found]
         self._segments += found.found
         if place != (path, 0):
             self._places[path] = place

@@ -86,6 +86,8 @@ class Segment:
         turn: index of the message or item; tool definitions −1; the reply = last + 1.
         choice: reply choice, None on input.
         media: set for kind ``media``.
+        reading: the text of which this is part of another reading, "" for the ordinary one; the segments of one
+            reading are read joined, but not to those of another.
     """
 
     path: str
@@ -95,6 +97,7 @@ class Segment:
     turn: int = 0
     choice: int | None = None
     media: Media | None = None
+    reading: str = ""
 
     @property
     def scope(self) -> Scope:

@@ -86,19 +86,20 @@ def join_segments(segments: Iterable[Segment], reach: int | None = None) -> Iter
     """Join the segments of each scope, role and kind in order, once without anything between and once with a space.
 
     That covers the parts of one message and the adjacent turns of one role. Of the members that nobody knows, those are
-    joined that have one name in the entries of a list, and only without anything between: they may be parts.
+    joined that have one name in the entries of a list, and only without anything between: they may be parts. Two
+    readings of one text are not joined: between them is a seam that no reader sees.
 
     Args:
         segments: in wire order.
         reach: characters on either side of a seam that a finding can cover; None keeps segments whole.
     """
-    groups: dict[tuple[Scope, Role, str], list[Segment]] = {}
+    groups: dict[tuple[Scope, Role, str, str], list[Segment]] = {}
     for segment in segments:
         name = _name_of(segment) if segment.text else None
         if name is not None:
             role = _SAME.get(segment.role, segment.role)
-            groups.setdefault((segment.scope, role, name), []).append(segment)
-    for (scope, _, name), group in groups.items():
+            groups.setdefault((segment.scope, role, name, segment.reading), []).append(segment)
+    for (scope, _, name, _), group in groups.items():
         if len(group) > 1:
             for seam in _SEAMS if name in JOINED_KINDS else _SEAMS[:1]:
                 yield _join(group, scope, seam, reach)

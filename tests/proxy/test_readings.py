@@ -219,6 +219,30 @@ def test_a_word_at_the_end_of_a_text_that_has_ended_does_not_leave_with_it(thoug
     assert b"umbrella" not in relay(RESPONSES, responses(*reasoned, *spoken), stream={"window_chars": 1})
 
 
+def in_parts(one: str, two: str) -> list[tuple[Adapter, list[bytes]]]:
+    """Return streams of two parts of a text, one after the other."""
+    listed = [{"content": [{"type": "text", "text": text, "index": at}]} for at, text in enumerate((one, two))]
+    return [
+        (MESSAGES, messages(*block(0, text_delta(one)), *block(1, text_delta(two)))),
+        (CHAT, deltas(listed[0], listed[1])),
+        (RESPONSES, responses(annotated(0, one), annotated(1, two))),
+    ]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("number", range(len(in_parts("", ""))))
+@pytest.mark.parametrize("on_unsafe", ["block", "redact"])
+def test_the_end_of_a_text_is_not_glued_to_its_own_beginning(number: int, mode: str, on_unsafe: str) -> None:  # G-06
+    """Each part is read alone too; what stands between two readings of one text, nobody reads."""
+    adapter, frames = in_parts("umbrella stands", " are often violet")[number]
+    phrase = Rules(keywords=("violet umbrella", "violetumbrella"))
+    for chars in (1, 400):
+        sent = relay(adapter, frames, phrase, on_unsafe=on_unsafe, stream={"mode": mode, "window_chars": chars})
+        assert b"umbrella stands" in sent
+        assert b"often violet" in sent
+        assert b"REDACTED" not in sent
+
+
 def test_a_redaction_reaches_every_repetition_of_a_text_that_stands_alone() -> None:  # G-35
     frames = tops({"note": "my umbrella"}, {"note": "my umbrella"})
     sent = relay(CHAT, frames, on_unsafe="redact")
