@@ -42,6 +42,7 @@ _SHORT: Final[Mapping[str, str]] = {
     "\\t": "\t",
 }
 _SHORT_CHARS: Final = 2
+_UNIT_CHARS: Final = 6
 _STRING_ESCAPE: Final = re.compile(r"\\(?:u\{([0-9A-Fa-f]{1,6})\}|u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2}))")
 _TELLING: Final = re.compile(r"\\u(?:00|\{0*)(?:20|3[0-9]|[46][1-9A-Fa-f]|[57][0-9Aa])(?![0-9A-Fa-f])")
 """A plain letter, digit or space that nobody has a reason to escape."""
@@ -194,6 +195,8 @@ def _decode_url(run: str) -> str:
 def _decode_string(run: str) -> str:
     if run in _SHORT:
         return _SHORT[run]
+    if run.count("\\u") * _UNIT_CHARS == len(run) and "{" not in run:
+        return bytes.fromhex(run.replace("\\u", "")).decode("utf-16-be", "replace")
     units = [int(match.group(match.lastindex or 0), 16) for match in _STRING_ESCAPE.finditer(run)]
     text = "".join([chr(unit) for unit in units if unit <= 0x10FFFF])
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # joins surrogate pairs

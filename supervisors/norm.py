@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import compress
@@ -39,6 +39,9 @@ _IS_ALNUM = bytes(int(i < 128 and chr(i).isalnum()) for i in range(256))
 _SLICE = 65_536
 """Characters translated in one call, which holds the interpreter lock: a few milliseconds."""
 
+_MANY = 256
+"""Different characters in a text from which on they are folded together."""
+
 _LEET = bytes.maketrans(b"0134578@$!", b"oieastbasi")
 """Digits and signs that stand for letters (guarding §2)."""
 
@@ -55,15 +58,15 @@ def normalize(text: str, *, fold_case: bool = True) -> str:
             text = text.encode().translate(None, _ASCII_CONTROLS).decode()
         return _collapse(text.lower() if fold_case else text)
     alphabet = _study(text)
-    table = {ord(char): _fold(char, fold_case=fold_case) for char in alphabet.chars}
+    folds = _fold_each(alphabet.chars, fold_case=fold_case)
     if not alphabet.composes:
-        return _collapse(_translate(text, table))
+        return _collapse(_translate(text, {ord(char): folded for char, folded in folds.items()}))
     out: list[str] = []
     done = 0
-    for start, end, folded in _pieces(text, alphabet, fold_case=fold_case):
-        out += (text[done:start].translate(table), folded)
+    for start, end, folded in _pieces(text, alphabet, folds if fold_case else None):
+        out += (*map(folds.__getitem__, text[done:start]), folded)
         done = end
-    out.append(text[done:].translate(table))
+    out += map(folds.__getitem__, text[done:])
     return "".join(out)
 
 
@@ -77,7 +80,8 @@ def map_norm(text: str, *, fold_case: bool = True) -> Offsets:
     """Return the offset map from what `normalize` makes of a text to the text."""
     if text.isascii():
         return index_pieces(_ascii_pieces(text))
-    return index_pieces(_pieces(text, _study(text), fold_case=fold_case))
+    alphabet = _study(text)
+    return index_pieces(_pieces(text, alphabet, _fold_each(alphabet.chars, fold_case=True) if fold_case else None))
 
 
 def squash(norm: str) -> str:
@@ -107,22 +111,53 @@ def _translate_ascii(text: str, table: bytes | None, delete: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Alphabet:
-    """The distinct characters of a text: all of them, and whether some join with their neighbours."""
+    """The distinct characters of a text.
+
+    Args:
+        chars: all of them.
+        joining: those that may join with what stands before them.
+        composes: some of them do so in ways that depend on what that is.
+    """
 
     chars: frozenset[str]
+    joining: frozenset[str]
     composes: bool
 
 
 def _study(text: str) -> _Alphabet:
     chars = frozenset(text)
-    return _Alphabet(chars, any(map(_composes, chars)))
+    line = "".join(chars)
+    generic = frozenset(_GENERIC_MARKS.findall(line))
+    marks = {char for char in chars if unicodedata.category(char)[0] == "M"}
+    composing = marks.union(_COMPOSING.findall(line)).difference(generic, _SEEN_AS_NOTHING.findall(line))
+    return _Alphabet(chars, generic | composing, bool(composing))
 
 
-@lru_cache(maxsize=16_384)
-def _composes(char: str) -> bool:
-    if char.isascii() or _GENERIC_MARKS.match(char) or _SEEN_AS_NOTHING.match(char):
-        return False
-    return unicodedata.category(char)[0] == "M" or bool(_COMPOSING.match(char))
+def _fold_each(chars: frozenset[str], *, fold_case: bool) -> dict[str, str]:
+    """Return what each character becomes.
+
+    A text may hold a hundred thousand different ones, of which most stay what they are: those are told in one go.
+    """
+    plain: frozenset[str] = frozenset()
+    if len(chars) > _MANY:
+        plain = _find_plain([char for char in chars if not char.isascii()], fold_case=fold_case)
+    folds = {char: char for char in plain}
+    for char in chars - plain:
+        folds[char] = _fold(char, fold_case=fold_case)
+    return folds
+
+
+def _find_plain(chars: Sequence[str], *, fold_case: bool) -> frozenset[str]:
+    """Return those that folding surely leaves alone: no mark or letter of a compound, not unseen, no look-alike."""
+    lines = "\n".join(chars)
+    said = unicodedata.normalize("NFKC", lines)
+    parts = unicodedata.normalize("NFD", said.casefold() if fold_case else said)
+    marks = {ord(char): None for char in frozenset(parts) if unicodedata.category(char)[0] == "M"}
+    kept = unicodedata.normalize("NFC", parts.translate(marks)).split("\n")
+    same = frozenset([char for char, said in zip(chars, kept, strict=True) if char == said])
+    unseen = [char for char in same if unicodedata.category(char) in ("Cf", "Cc")]
+    alike = [c for c, small in zip(chars, lines.casefold().split("\n"), strict=True) if small in CONFUSABLES]
+    return same.difference(unseen, _SEEN_AS_NOTHING.findall(lines), CONFUSABLES, alike)
 
 
 def _fold(cluster: str, *, fold_case: bool) -> str:
@@ -152,14 +187,18 @@ def _is_unseen(char: str) -> bool:
 
 def _drop_marks(decomposed: str) -> str:
     kept: list[str] = []
-    plain_base = False
+    base = ""
     for char in decomposed:
         if unicodedata.category(char)[0] != "M":
-            plain_base = char.isdigit() or unicodedata.name(char, "").startswith(("LATIN", "GREEK", "CYRILLIC"))
-        elif plain_base or _GENERIC_MARKS.match(char):
+            base = char
+        elif _GENERIC_MARKS.match(char) or (base and _is_plain_base(base)):
             continue
         kept.append(char)
     return "".join(kept)
+
+
+def _is_plain_base(char: str) -> bool:
+    return char.isdigit() or unicodedata.name(char, "").startswith(("LATIN", "GREEK", "CYRILLIC"))
 
 
 def _unmask(char: str, *, fold_case: bool) -> str:
@@ -185,9 +224,20 @@ def _ascii_pieces(text: str) -> Iterator[Piece]:
             yield Piece(match.start(), match.end(), " " if any(map(str.isspace, odd)) else "")
 
 
-def _pieces(text: str, alphabet: _Alphabet, *, fold_case: bool) -> Iterator[Piece]:
-    for match in _piece_pattern(alphabet).finditer(text):
-        raw = match.group()
+def _pieces(text: str, alphabet: _Alphabet, folds: Mapping[str, str] | None) -> Iterator[Piece]:
+    """Return what does not fold one to one: clusters, runs of space and nothing, characters that become several.
+
+    Args:
+        text: any text.
+        alphabet: its characters.
+        folds: what each becomes; None where upper case is kept.
+    """
+    fold_case = folds is not None
+    table = _classify(alphabet, folds or _fold_each(alphabet.chars, fold_case=True))
+    for match in _PIECE.finditer(_translate(text, table)):
+        raw = text[match.start() : match.end()]
+        if raw == " ":
+            continue
         folded = _fold(raw, fold_case=fold_case) if match.lastgroup else _fold_run(raw, fold_case=fold_case)
         if folded != raw:
             yield Piece(match.start(), match.end(), folded)
@@ -197,22 +247,23 @@ def _fold_run(run: str, *, fold_case: bool) -> str:
     return _collapse("".join([_fold(char, fold_case=fold_case) for char in run]))
 
 
-def _piece_pattern(alphabet: _Alphabet) -> re.Pattern[str]:
-    """Match what does not fold one to one: clusters, runs of space and nothing, characters that become several."""
-    folds = {char: _fold(char, fold_case=True) for char in sorted(alphabet.chars)}
-    joining = [char for char in folds if _composes(char) or _GENERIC_MARKS.match(char)]
-    blank = [char for char, folded in folds.items() if folded.strip() != folded or not folded]
-    longer = [char for char, folded in folds.items() if len(folded) > 1 and char not in blank]
-    mute = [char for char in blank if alphabet.composes and not char.isspace()]
-    lone = [char for char in joining if char not in blank]
-    alternatives = (
-        (f"(?P<cluster>[^{_escape(joining + blank)}][{_escape(joining + mute)}]+)", joining),
-        (f"(?P<lone>[{_escape(lone)}][{_escape(joining + mute)}]*)", lone),
-        (f"[{_escape(blank)}]+", blank),
-        (f"(?P<longer>[{_escape(longer)}])", longer),
-    )
-    return re.compile("|".join([pattern for pattern, chars in alternatives if chars]) or "(?!)")
+_PIECE = re.compile("(?P<cluster>[^jJmcd][jJmc]+)|(?P<lone>[jJ][jJmc]*)|[mcd]+|(?P<longer>[lJ])")
+"""In letters that say what a character is: ``j`` joins, ``J`` joins and becomes several, ``m`` joins and becomes
+nothing, ``c`` is not seen within a cluster, ``d`` becomes a space or nothing, ``l`` becomes several."""
 
 
-def _escape(chars: list[str]) -> str:
-    return "".join([re.escape(c) for c in sorted(set(chars))])
+def _classify(alphabet: _Alphabet, folds: Mapping[str, str]) -> dict[int, str]:
+    """Say in one letter what a character is, of those that are not plain: a class of thousands is slow to match."""
+    table = dict.fromkeys(range(128), "a")
+    odd = [(char, said) for char, said in folds.items() if char != said or char in alphabet.joining or char.isspace()]
+    for char, folded in odd:
+        blank, joins = not folded or folded.strip() != folded, char in alphabet.joining
+        mute = alphabet.composes and not char.isspace()
+        if blank:
+            kind = "m" if joins else "c" if mute else "d"
+        elif joins:
+            kind = "J" if len(folded) > 1 else "j"
+        else:
+            kind = "l" if len(folded) > 1 else "a"
+        table[ord(char)] = kind
+    return table

@@ -14,6 +14,7 @@ from supervisors.rules import Rules
 from supervisors.scan import Finding, scan_segments
 from supervisors.types import Segment
 from supervisors.variants import MAX_LAYERS, decoded_spans, find_variants
+from tests.timing import assert_cost
 
 CANARY = "violet umbrella"
 B64 = base64.b64encode(CANARY.encode()).decode()
@@ -172,3 +173,55 @@ def test_any_run_among_any_words_is_read(seed: int) -> None:  # D-03
         canary = "".join(rng.choices(letters, k=5)) + " " + "".join(rng.choices(letters, k=rng.randrange(6, 12)))
         text = surround(rng, encode(rng, rng.choice(["", "say "]) + canary + rng.choice(["", "!", " x"])))
         assert find(text, canary), (canary, text)
+
+
+# -- what it costs (G-08) ------------------------------------------------------------------------------------------
+
+WORDS = ("violet", "bread", "how", "do", "you", "find", "the", "left", "in", "hall", "with", "keys", "water", "oven")
+KILOBYTES = 100
+
+
+def _runs(seed: int, size: int, split: int = 0) -> str:
+    """Return base64 runs of some characters of text each, cut into pieces of so many characters."""
+    source = random.Random(seed)  # noqa: S311 - texts, not keys
+    runs: list[str] = []
+    while sum(map(len, runs)) < KILOBYTES * 1_000:
+        said = " ".join(source.choices(WORDS, k=size))[:size]
+        run = base64.b64encode(said.encode()).decode()
+        runs.append(" ".join(re.findall(f".{{1,{split}}}", run)) if split else run)
+    return " ".join(runs)[: KILOBYTES * 1_000]
+
+
+def _noise(form: str, seed: int) -> str:
+    source = random.Random(seed)  # noqa: S311 - texts, not keys
+    return "".join(
+        [form.format(source.randbytes(8).hex()) for _ in range(KILOBYTES * 1_000 // len(form.format("0" * 16)))]
+    )
+
+
+COSTLY = {
+    "short runs": _runs(1, 15),
+    "runs": _runs(2, 30),
+    "long runs": _runs(3, 750),
+    "runs in single characters": _runs(4, 30, 1),
+    "runs in threes": _runs(5, 30, 3),
+    "runs in fours": _runs(6, 30, 4),
+    "runs in tens": _runs(7, 30, 10),
+    "runs of runs": base64.b64encode(_runs(8, 30)[: KILOBYTES * 750].encode()).decode(),
+    "hashes": _noise("{} ", 9),
+    "a dump": re.sub(
+        "(.{32})", lambda row: f"00000000  {' '.join(re.findall('..', row[1]))}\n", _noise("{}", 10)[:60_000]
+    ),
+    "bytes": " ".join([f"0x{byte:02x}," for byte in b"the oven and the bread " * 600]),
+    "string escapes": "".join([f"\\x{byte:02x}" for byte in b"the oven and the bread " * 1_000]),
+    "hex of hex": (b"the oven and the bread " * 1_000).hex().encode().hex(),
+}
+
+
+@pytest.mark.parametrize("kind", COSTLY)
+def test_no_kind_of_run_costs_more_than_its_share(kind: str) -> None:  # G-08
+    """Allow 20 ms of 100 kB: 70 times the work beside it on the machine where that was measured, 110 with its noise."""
+    text = COSTLY[kind]
+    matcher = Rules(keywords=(CANARY,)).matcher
+    segments = [Segment("/a", "user", "text", text, 0)]
+    assert_cost(lambda: scan_segments(segments, matcher), 110 * len(text) / (KILOBYTES * 1_000))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from supervisors.confusables import CONFUSABLES
 from supervisors.norm import find_alnum, map_norm, normalize, squash, unleet
+from tests.timing import assert_cost
 
 PHRASE = "violet umbrella"
 SAME = {
@@ -143,3 +144,22 @@ def test_every_confusable_is_reached_after_folding() -> None:
         assert plain.isascii()
         assert plain.isalnum()
         assert normalize(look_alike) in (plain, ""), (look_alike, plain)
+
+
+@pytest.mark.parametrize("fold_case", [True, False])
+def test_a_text_of_many_different_characters_folds_as_each_by_itself(fold_case: bool) -> None:
+    chars = [chr(code) for code in (*range(0x20, 0xD800, 3), *range(0xE000, 0x2FFFF, 7)) if chr(code) not in " \x7f"]
+    apart = [char for char in chars if normalize(f"a {char} b", fold_case=fold_case) == f"a {char} b"]
+    together = normalize(" ".join(chars), fold_case=fold_case).split(" ")
+    assert len(apart) > 20_000
+    assert set(apart) <= set(together)
+    changed = [char for char in chars if char not in set(apart)]
+    assert normalize(" ".join(changed), fold_case=fold_case) == " ".join(
+        [normalize(f"{char} ", fold_case=fold_case)[:-1] for char in changed]
+    ).replace("  ", " ")
+
+
+def test_many_different_characters_cost_little_more_than_few() -> None:  # G-08
+    text = "".join([chr(code) for code in range(0x4E00, 0x9FFF)])
+    assert_cost(lambda: normalize(text), 60)
+    assert_cost(lambda: normalize("".join(map(chr, range(0x20000, 0x28000)))), 90)

@@ -1,0 +1,66 @@
+r"""Read bytes that a text writes in hex digits: a run, a dump, a list of ``0x41`` or of ``\x41``."""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Iterator
+
+from supervisors.offsets import Place
+from supervisors.runs import MARK_READABLE, MIN_RUN, READABLE_MIN, Run, find_readable, read_text
+
+_NOT_HEX = bytes(i for i in range(256) if i not in b"0123456789abcdefABCDEF")
+_HEX_REGION = re.compile(rb"[0-9A-Fa-fx\\\s:,;-]{16,}")
+_HEX_UNIT = rb"(?:(?:[\s:,;-]{0,2}(?:0x|\\x)|[\s:-])?[0-9A-Fa-f]{2})"
+_HEX_RUN = re.compile(rb"(?:(?<![0-9A-Za-z])|0x|\\x)[0-9A-Fa-f]{2}" + _HEX_UNIT + rb"{7,4000}|[0-9A-Fa-f]{16,4000}")
+_HEX_MORE = re.compile(_HEX_UNIT + rb"{1,4000}")
+_HEX_PREFIX = re.compile(rb"0x|\\x")
+_HEX_GAPS = bytes(32 if i in _NOT_HEX else i for i in range(256))
+_DIGITS = b"0123456789"
+
+
+def find_hex_runs(data: bytes) -> Iterator[Run]:
+    """Decode the hex runs of a text, one byte a character, that say something readable."""
+    if len(data) - len(data.translate(None, _DIGITS)) < MIN_RUN // 2:
+        return  # every readable ASCII byte begins with a digit
+    for start, end in _find_hex(data):
+        written = data[start:end]
+        if b"x" in written:
+            written = _HEX_PREFIX.sub(b"", written)
+        digits = written.translate(None, _NOT_HEX)
+        if len(digits) < MIN_RUN:
+            continue
+        text = _read_hex(digits)
+        if text is not None:
+            yield Run(start, end, text)
+        apart = None if len(digits) == len(written) else _read_hex(written.translate(_HEX_GAPS).replace(b" ", b"20"))
+        if apart is not None and apart != text:  # what stands beside bytes may look like some
+            yield Run(start, end, apart, shown=text is None)
+
+
+def _read_hex(digits: bytes) -> str | None:
+    """Read all of the digits, or every text of twelve bytes or more among them, wherever its first byte begins."""
+    data = binascii.unhexlify(digits[: len(digits) // 2 * 2])
+    whole = read_text(data)
+    if whole is not None:
+        return whole
+    odd = binascii.unhexlify(digits[1 : 1 + (len(digits) - 1) // 2 * 2])
+    found: list[bytes] = []
+    for each in (data, odd):
+        marks = each.translate(MARK_READABLE)
+        if READABLE_MIN in marks:
+            found += [each[start:end] for start, end in find_readable(marks)]
+    return b"\n".join(found).decode("ascii") if found else read_text(odd)
+
+
+def _find_hex(data: bytes) -> Iterator[Place]:
+    """Find bytes written in hex. A long run is matched piece by piece: a match holds the interpreter lock."""
+    for region in _HEX_REGION.finditer(data):
+        at = region.start()
+        while (match := _HEX_RUN.search(data, at, region.end())) is not None:
+            at = match.end()
+            while (more := _HEX_MORE.match(data, at, region.end())) is not None:
+                at = more.end()
+            if data[at : at + 1] and data[at] not in _NOT_HEX:
+                at += 1  # an odd digit: one before the bytes, perhaps
+            yield Place(match.start(), at)
