@@ -13,10 +13,11 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from supervisors.decoding import Run, find_runs
+from supervisors.decoding import find_runs
 from supervisors.escapes import Escapes, find_escapes
 from supervisors.norm import find_alnum, map_norm, normalize, squash, unleet
 from supervisors.offsets import Offsets, Piece, Place, index_pieces, replace_pieces
+from supervisors.runs import Run
 
 Variant = Literal["raw", "norm", "squash", "leet", "tags", "base64", "hex", "url", "html", "escape", "rot13", "reverse"]
 
