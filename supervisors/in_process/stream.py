@@ -23,6 +23,8 @@ from supervisors.in_process.code import check_code
 from supervisors.lock import find_guard
 from supervisors.material import Turn, to_turns
 from supervisors.narrowing import EVERYTHING, select
+from supervisors.offsets import Place
+from supervisors.pieces import Piece, cut_pieces
 from supervisors.scores import Part, combine_parts
 from supervisors.taxonomy import load_taxonomies
 from supervisors.types import (
@@ -31,7 +33,6 @@ from supervisors.types import (
     Context,
     Exchange,
     Label,
-    Segment,
     Span,
     Stage,
     Verdict,
@@ -218,25 +219,27 @@ class QwenStream(BaseModel):
         return self._loaded.model
 
     async def assess(self, exchange: Exchange, context: Context, /) -> Verdict:
-        """Judge every text of the reply after the conversation before it."""
+        """Judge every text of the reply, and what its encoded runs say, after the conversation before it."""
         if exchange.stage != "output":
             return unknown(Cause.UNSUPPORTED, detail="stage")
-        segments = [segment for segment in select(exchange, "conversation", EVERYTHING) if segment.text.strip()]
-        if any(segment.kind == "media" for segment in segments):
+        if any(segment.kind == "media" for segment in select(exchange, "conversation", EVERYTHING)):
             return unknown(Cause.UNSUPPORTED, detail="media")
-        if not segments:
-            return unknown(Cause.SKIPPED, detail="no_text")
+        pieces = await asyncio.to_thread(cut_pieces, exchange, ("conversation",), EVERYTHING, _take_whole)
+        if not pieces.found:
+            return pieces.gap or unknown(Cause.SKIPPED, detail="no_text")
         before = [Turn(turn.speaker, _SPECIAL.sub("<" + _BREAK, turn.text)) for turn in to_turns(exchange.request)]
         if not any(turn.speaker == "user" for turn in before):
             before.append(Turn("user", "."))
         model = await asyncio.to_thread(self._load)
         complete = exchange.complete
-        parts = [Part(await asyncio.to_thread(self._judge, model, before, one, complete)) for one in segments]
+        parts = [Part(await asyncio.to_thread(self._judge, model, before, one, complete)) for one in pieces.found]
+        if pieces.gap is not None:
+            parts.append(Part(pieces.gap))
         return combine_parts(parts, len(parts))
 
-    def _judge(self, model: StreamModel, before: Sequence[Turn], segment: Segment, complete: bool) -> Verdict:
-        """Judge one text; blocks."""
-        text = _SPECIAL.sub("<" + _BREAK, segment.text)
+    def _judge(self, model: StreamModel, before: Sequence[Turn], piece: Piece, complete: bool) -> Verdict:
+        """Judge one text, or what an encoded run of it says, as a reply; blocks."""
+        text = _SPECIAL.sub("<" + _BREAK, piece.text)
         try:
             tokens = model.tokenise(before, text, complete=complete)
             if len(tokens.user) + len(tokens.reply) > self.max_tokens:
@@ -248,9 +251,15 @@ class QwenStream(BaseModel):
             return unknown(Cause.UNPARSABLE, detail=error.detail)
         if verdict.label is not Label.UNSAFE:
             return verdict
-        start = next((place[0] for place in tokens.places[first:] if place is not None), 0)
-        span = Span(segment.path, _unbroken(text, start), len(segment.text), verdict.categories[0])
-        return replace(verdict, spans=(span,), scope=segment.scope)
+        start = piece.start
+        if piece.chain is None:
+            start = _unbroken(text, next((place[0] for place in tokens.places[first:] if place is not None), 0))
+        span = Span(piece.path, start, piece.end, verdict.categories[0])
+        return replace(verdict, spans=(span,), scope=piece.scope, transform=piece.chain)
+
+
+def _take_whole(text: str) -> Sequence[Place]:
+    return [Place(0, len(text))] if text.strip() else ()
 
 
 def _unbroken(text: str, place: int) -> int:

@@ -7,11 +7,13 @@ import codecs
 import json
 import random
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from supervisors.in_process.guard import InProcess
+from supervisors.in_process.stream import Levels, QwenStream, Tokens
+from supervisors.material import Turn
 from supervisors.testing import FakeContext
 from supervisors.types import ChatReply, ChatRequest, Endpoint
 
@@ -116,7 +118,9 @@ def _labels(seen: bool) -> list[Mapping[str, object]]:
 
 
 class Seer:
-    """A model in the process that finds the canary where a reader would: as gliner2 and as LionGuard's head."""
+    """A model in the process that finds the canary where a reader would: as gliner2, LionGuard's head, and a stream."""
+
+    reply: str = ""
 
     @classmethod
     def gliguard(cls) -> InProcess:
@@ -132,6 +136,24 @@ class Seer:
         guard = InProcess.model_validate({"card": card, "url": url, "allow_code": ["lionguard-2"]})
         guard.attach(head=cls())
         return guard
+
+    @classmethod
+    def stream(cls) -> QwenStream:
+        """Return Qwen3Guard-Stream with it; its tokens are words."""
+        guard = QwenStream.model_validate({"allow_code": ["qwen3guard-stream-0.6b"]})
+        guard.attach(cls())
+        return guard
+
+    def tokenise(self, turns: Sequence[Turn], reply: str, *, complete: bool) -> Tokens:
+        """Answer as the model's tokenizer does."""
+        self.reply = reply
+        places = [match.span() for match in re.finditer(r"\S+", reply)]
+        return Tokens((0,), tuple(range(len(places))), tuple(places))
+
+    def judge(self, tokens: Tokens) -> Levels:
+        """Answer as the stream model does: every token of a reply with the canary is unsafe."""
+        found, count = sees(self.reply), len(tokens.reply)
+        return {"risk_level": ["Unsafe" if found else "Safe"] * count, "category": ["Violent"] * count}
 
     def classify_text(
         self, text: str, tasks: Mapping[str, object], *, include_confidence: bool

@@ -9,6 +9,7 @@ from typing import get_args
 
 import pytest
 
+from supervisors.ask import judged_stages
 from supervisors.cascade import Cascade, Step
 from supervisors.classifier import Classifier
 from supervisors.embedded.guard import EmbeddedGuard
@@ -68,6 +69,7 @@ ALL: Mapping[str, tuple[Supervisor | None, str]] = {
     "classifier, predict": (served("predict"), TEXT),
     "classifier, hf": (served("hf"), TEXT),
     "gliguard": (Seer.gliguard(), TEXT),
+    "qwen_stream": (Seer.stream(), TEXT),
     "lionguard": (Seer.lionguard() if find_spec("numpy") is not None else None, TEXT),
     "vote": (Vote(strategy="all", members={"a": WORDS, "b": JUDGE}), TEXT),
     "cascade": (Cascade(steps=(Step(supervisor=WORDS, on_unsafe="next"), Step(supervisor=JUDGE))), TEXT),
@@ -84,6 +86,8 @@ SUPERVISORS: Mapping[str, tuple[Supervisor, str]] = {
 
 
 def judge(supervisor: Supervisor, sample: Exchange) -> Verdict:
+    if "input" not in judged_stages(supervisor):  # what judges replies only gets the text as one
+        sample = exchange("how do you do", stage="output", reply=sample.judged[0].text)
     return asyncio.run(supervisor.assess(sample, Reader()))
 
 
