@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from supervisors.ask import ask, judged_stages
@@ -134,6 +136,22 @@ async def test_whatever_else_the_model_says_is_unknown(found: Any) -> None:
     assert (verdict.label, verdict.cause) == (Label.UNKNOWN, Cause.UNPARSABLE)
     with pytest.raises(ReplyError):
         read_levels(found, 3, "unsafe", 2)
+
+
+LEVELS = st.one_of(
+    st.sampled_from(["Safe", "Unsafe", "Controversial", "safe", "unsafe", "", "None"]), st.none(), st.integers()
+)
+
+
+@given(st.lists(LEVELS, max_size=6), st.lists(st.sampled_from(["None", "Violent", "", None]), max_size=6))
+def test_safe_is_only_what_says_safe_of_every_token(levels: list[object], categories: list[object]) -> None:  # GP-01
+    """Cut, doubled, strange or woven together: fewer or other levels than tokens are unreadable."""
+    try:
+        verdict, _ = read_levels({"risk_level": levels, "category": categories}, 4, "unsafe", 1)
+    except ReplyError:
+        return
+    assert len(levels) == len(categories) == 4
+    assert (verdict.label is Label.SAFE) == (levels == ["Safe"] * 4)
 
 
 def test_absent_categories_are_none_and_strange_ones_other() -> None:
