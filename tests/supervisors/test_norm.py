@@ -148,15 +148,11 @@ def test_every_confusable_is_reached_after_folding() -> None:
 
 @pytest.mark.parametrize("fold_case", [True, False])
 def test_a_text_of_many_different_characters_folds_as_each_by_itself(fold_case: bool) -> None:
-    chars = [chr(code) for code in (*range(0x20, 0xD800, 3), *range(0xE000, 0x2FFFF, 7)) if chr(code) not in " \x7f"]
-    apart = [char for char in chars if normalize(f"a {char} b", fold_case=fold_case) == f"a {char} b"]
-    together = normalize(" ".join(chars), fold_case=fold_case).split(" ")
-    assert len(apart) > 20_000
-    assert set(apart) <= set(together)
-    changed = [char for char in chars if char not in set(apart)]
-    assert normalize(" ".join(changed), fold_case=fold_case) == " ".join(
-        [normalize(f"{char} ", fold_case=fold_case)[:-1] for char in changed]
-    ).replace("  ", " ")
+    chars = [chr(code) for code in (*range(0x20, 0xD800, 3), *range(0xE000, 0x2FFFF, 7))]
+    few = [normalize(" ".join(chars[i : i + 100]), fold_case=fold_case).split() for i in range(0, len(chars), 100)]
+    together = normalize(" ".join(chars), fold_case=fold_case).split()
+    assert len(set(together)) > 20_000
+    assert together == [word for words in few for word in words]
 
 
 def test_many_different_characters_cost_little_more_than_few() -> None:  # G-08
