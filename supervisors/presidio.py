@@ -108,23 +108,21 @@ class Presidio(BaseModel):
         pieces = cut_pieces(exchange, self.scopes, narrowing, cut_long)
         if len(pieces.found) > self.max_chunks:
             return unknown(Cause.OVER_LIMIT, detail="max_chunks")
-        found = list(self._find_own(exchange, narrowing))
+        segments = [segment for scope in self.scopes for segment in select(exchange, scope, narrowing)]
+        own = scan_segments(segments, build_matcher(None, "pii", pii_patterns(), VARIANTS))
+        found = [(Span(one.path, one.start, one.end, one.category), one.scope, one.chain) for one in own.findings]
         for piece in pieces.found:
             for start, end, category in self._analyse(piece.text):
                 whole = piece.chain is not None  # a finding in an encoded run takes the whole run (G-11)
                 place = (piece.start, piece.end) if whole else (piece.start + start, piece.start + end)
                 found.append((Span(piece.path, *place, category), piece.scope, piece.chain or "raw"))
+        if not found and own.over_limit:  # joined segments may hide more than each of them
+            return unknown(Cause.OVER_LIMIT, detail=",".join(own.over_limit))
         if not found:
             return pieces.gap or (safe(score=0.0) if pieces.found else unknown(Cause.SKIPPED, detail="no_text"))
         spans = tuple(dict.fromkeys([span for span, _, _ in found]))
         categories = dict.fromkeys([span.category for span in spans])
         return replace(unsafe(*categories, score=1.0, spans=spans, transform=found[0][2]), scope=found[0][1])
-
-    def _find_own(self, exchange: Exchange, narrowing: Narrowing) -> Iterator[tuple[Span, Scope, str]]:
-        matcher = build_matcher(None, "pii", pii_patterns(), VARIANTS)
-        segments = [segment for scope in self.scopes for segment in select(exchange, scope, narrowing)]
-        for found in scan_segments(segments, matcher).findings:
-            yield Span(found.path, found.start, found.end, found.category), found.scope, found.chain
 
     def _analyse(self, text: str) -> Iterator[tuple[int, int, str]]:
         results: Sequence[Any] = self._loaded.engine.analyze(text, language="en", entities=list(self.entities))

@@ -49,8 +49,8 @@ def import_litellm(tree: Mapping[str, Any], folder: Path) -> Imported:
     config: dict[str, Any] = {}
     _read_models(top, config)
     _read_general(top, config)
-    guardrails = _read_guardrails(top, folder)
     written = Written(report)
+    guardrails = _read_guardrails(top, folder, written)
     for name, found in guardrails.items():
         _write_supervisors(name, found, written)
     for found in guardrails.values():
@@ -171,8 +171,11 @@ def _read_settings(top: Entry) -> None:
             top.report.add("left", path, "not looked at")
 
 
-def _read_guardrails(top: Entry, folder: Path) -> dict[str, Guardrail]:
-    """Return the guardrails by the name in the file; equal names become one that tries them in order."""
+def _read_guardrails(top: Entry, folder: Path, written: Written) -> dict[str, Guardrail]:
+    """Return the guardrails by the name in the file; equal names become one that tries them in order.
+
+    Names that differ in the file differ in ours, even if they are the same words.
+    """
     found: dict[str, Guardrail] = {}
     for index, value in enumerate(as_list(top.take("guardrails")) or []):
         path = f"guardrails[{index}]"
@@ -182,7 +185,8 @@ def _read_guardrails(top: Entry, folder: Path) -> dict[str, Guardrail]:
         name = str((as_object(value) or {}).get("guardrail_name"))
         known = found.get(name)
         if known is None:
-            found[name] = guardrail
+            taken = {one.name for one in found.values()}
+            found[name] = replace(guardrail, name=written.find_free(guardrail.name, taken))
         elif _may_stand_in(known, guardrail):
             found[name] = replace(known, judged=(_join(known, guardrail),))
             top.report.add("mapped", path, f"the same name again → first_available over both in {known.name}")
@@ -193,7 +197,7 @@ def _read_guardrails(top: Entry, folder: Path) -> dict[str, Guardrail]:
 
 
 def _may_stand_in(one: Guardrail, other: Guardrail) -> bool:
-    same = replace(one, judged=other.judged) == other
+    same = replace(one, name=other.name, judged=other.judged) == other
     return same and len(one.judged) == len(other.judged) == 1 and one.judged[0].on_unsafe == other.judged[0].on_unsafe
 
 
@@ -209,6 +213,5 @@ def _write_supervisors(name: str, found: Guardrail, written: Written) -> None:
     listed: list[tuple[str, str]] = []
     for judged in found.judged:
         own = found.name if not listed else f"{found.name}-{judged.entry['use']}-{judged.on_unsafe}"
-        written.supervisors[own] = dict(judged.entry)
-        listed.append((own, judged.on_unsafe))
+        listed.append((written.add_supervisor(own, judged.entry), judged.on_unsafe))
     written.names[found.name] = listed

