@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 from proxy.config import MOST_PROBLEMS, Config, Examined, examine_config
 from proxy.declared import UpstreamConfig
 from proxy.extent import refusing
-from proxy.locating import name_file
 from proxy.misled import find_misled
 from proxy.plan import OPAQUE, TOOLS, UNSEEN
 from proxy.policy import Policy, StagePolicy
@@ -23,7 +22,6 @@ from proxy.resolving import find_unresolved
 from proxy.unreached import find_unreached
 from proxy.wire.adapter import EMBEDDINGS_ROUTE, INPUT_ONLY, MODERATIONS_ROUTE
 from supervisors.ask import judged_stages, stream_capability
-from supervisors.errors import ConfigError
 from supervisors.nearest import did_you_mean
 from supervisors.nesting import walk
 from supervisors.transport import check_base_url
@@ -99,7 +97,7 @@ def load_checked(path: Path) -> Config:
     if examined.problems:
         with refusing(path):
             further = [f"{one.path}: {one.message}" for one in check_examined(examined)]
-        raise ConfigError(name_file(path, (*examined.problems, *examined.missing, *further)))
+        raise examined.to_error(further)
     return examined.require()
 
 

@@ -43,7 +43,7 @@ from proxy.wire.segments import as_object
 from supervisors.errors import ConfigError, MissingError
 from supervisors.nearest import did_you_mean
 from supervisors.nesting import walk
-from supervisors.plugins import REQUIRED, UNKNOWN, SupervisorEntry, flatten_errors
+from supervisors.plugins import REQUIRED, UNKNOWN, SupervisorEntry, flatten_errors, is_only_missing
 from supervisors.secret import Secret
 
 _STRICT = ConfigDict(frozen=True, extra="forbid")
@@ -267,6 +267,7 @@ class Examined:
         missing: one line for every secret that is not there.
         file: its name, which begins every line of an error; empty for a text that is no file.
         mended: the config with stand-ins for what is wrong, to look for what does not fit together in the rest.
+        absent: all that is wrong is that packages or files that it names are not there.
     """
 
     config: Config | None
@@ -274,14 +275,20 @@ class Examined:
     missing: tuple[str, ...] = ()
     file: str = ""
     mended: Mended[Config] | None = None
+    absent: bool = False
 
     def require(self) -> Config:
         """Return the config of a file without problems; raises `ConfigError` with all of them."""
         if self.problems or self.config is None:
-            raise ConfigError(name_file(self.file, (*self.problems, *self.missing)))
+            raise self.to_error()
         if self.missing:
             raise MissingError(name_file(self.file, self.missing))
         return self.config
+
+    def to_error(self, further: Sequence[str] = ()) -> ConfigError:
+        """Return the error with a line for every problem, and for those found further on."""
+        said = name_file(self.file, (*self.problems, *self.missing, *further))
+        return MissingError(said) if self.absent and not further else ConfigError(said)
 
 
 def load_config(path: Path, environ: Mapping[str, str] | None = None) -> Config:
@@ -320,12 +327,11 @@ def _examine(tree: dict[str, Any], environ: Mapping[str, str] | None, folder: Pa
     source = SecretSource(os.environ if environ is None else environ, folder, [])  # noqa: TID251 - the one reader
     resolved = source.resolve(tree)
     missing = tuple(source.missing)
-    found: list[tuple[str, str]] = []
-    more = 0
+    found, more, absent = list[tuple[str, str]](), 0, False
     try:
         config = Config.model_validate(resolved)
     except ValidationError as error:
-        wrong = flatten_errors(error)
+        wrong, absent = flatten_errors(error), is_only_missing(error) and not expanded.problems
         schema = Config.model_json_schema() if any(UNKNOWN in message for _, message in wrong) else {}
         found = [
             (_written_path(where, expanded.moved), _with_hint(_KIND.sub(r"\1", where), message, resolved, schema))
@@ -338,10 +344,9 @@ def _examine(tree: dict[str, Any], environ: Mapping[str, str] | None, folder: Pa
     found = [one for one in found if not _is_misspelt(*one, found)]
     problems = [*expanded.problems, *(f"{where}: {message}" if where else message for where, message in found)]
     lines = [line for problem in problems for line in problem.splitlines()]
-    said = set(lines)
-    lines += [line for line in _unknown_in(tree) if line not in said]  # pydantic stops before them
+    lines += [line for line in _unknown_in(tree) if line not in lines]  # pydantic stops before them
     mended = None if more else mend(resolved, expanded.changed, Config.model_validate)
-    return Examined(None, _first(lines, more), _first(missing), mended=mended)
+    return Examined(None, _first(lines, more), _first(missing), mended=mended, absent=absent)
 
 
 def _first(lines: Sequence[str], more: int = 0) -> tuple[str, ...]:

@@ -10,8 +10,10 @@ from proxy.config import Config
 from proxy.declared import LocalUpstreamConfig
 from proxy.local import find_weights
 from proxy.misled import Doubt
-from supervisors.errors import MissingError
+from supervisors.errors import ConfigError, MissingError
+from supervisors.nesting import walk
 
+_HERE: Final = ("onnx", "transformers")
 OTEL: Final = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
 
 
@@ -30,16 +32,29 @@ def find_missing(config: Config, installed: Callable[[str], bool] = is_installed
 
 
 def refuse_missing(config: Config, installed: Callable[[str], bool] = is_installed) -> None:
-    """Refuse a start that would end without what it needs, before it begins a chain in the journal.
+    """Refuse a start that would end without what it needs, before it begins a chain in the journal; blocks.
 
     What the journal itself needs is not looked for: opening it says so, and nothing is begun then.
 
     Raises:
         MissingError: one line for everything that is not there.
+        ConfigError: the files of a model cannot be used.
     """
     lines = [f"{one.path}: {one.message}" for one in _find_others(config, installed)]
     if lines:
         raise MissingError("\n".join(lines))
+    _load_models(config)
+
+
+def _load_models(config: Config) -> None:
+    """Load what judges in this process: weights that are wrong or away end the start before a chain begins."""
+    for name, supervisor in config.supervisors.items():
+        for _, part in walk(name, supervisor):
+            if getattr(part, "route", "onnx") in _HERE and (load := getattr(part, "load_model", None)) is not None:
+                try:
+                    load()
+                except ConfigError as error:
+                    raise type(error)(str(error).removeprefix(f"{error.path}: "), f"supervisors.{name}") from error
 
 
 def _find_journal(config: Config, installed: Callable[[str], bool]) -> Iterator[Doubt]:

@@ -20,7 +20,7 @@ from supervisors.encoder import (
     read_predict,
     resolve_encoder,
 )
-from supervisors.errors import ChatError, ChatRefused, ConfigError, ReplyError
+from supervisors.errors import ChatError, ChatRefused, ConfigError, MissingError, MissingPart, ReplyError
 from supervisors.foreign import OnLanguage, mind_language
 from supervisors.lock import GuardFiles, find_guard
 from supervisors.material import to_turns, write_transcript
@@ -147,6 +147,8 @@ class Classifier(BaseModel):
         if local:
             try:
                 self._check_local()
+            except MissingError as error:
+                raise MissingPart(str(error)) from error
             except ConfigError as error:
                 raise ValueError(str(error)) from error
         return self
@@ -169,8 +171,8 @@ class Classifier(BaseModel):
     def _files(self) -> GuardFiles:
         return find_guard(self.card.name, self.path, self.lock)
 
-    def open_model(self) -> OnnxModel | TorchModel:
-        """Return the model, loaded once; the lock is checked before.
+    def load_model(self) -> OnnxModel | TorchModel:
+        """Return the model in the process, loaded once; the lock is checked before.
 
         Raises:
             ConfigError: a file is not what was locked, or cannot be loaded.
@@ -186,7 +188,7 @@ class Classifier(BaseModel):
 
     async def __aenter__(self) -> Self:
         if self.route in _HERE:
-            await asyncio.to_thread(self.open_model)
+            await asyncio.to_thread(self.load_model)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -219,7 +221,7 @@ class Classifier(BaseModel):
 
     def _judge_here(self, exchange: Exchange, pieces: Sequence[Piece]) -> list[Part]:
         """Judge in the calling thread, window by window; too many windows are known before the first is run."""
-        model = self.open_model()
+        model = self.load_model()
         before = self._prompt_of(exchange)
         texts = [Text(piece.text, before) for piece in pieces]
         if sum([model.count_windows(text) for text in texts]) > self.max_chunks:

@@ -3,6 +3,7 @@
 GuardrailError
 ├── ConfigError          the configuration is wrong; `path` says where
 │   └── MissingError     a secret, file, package or model that it names is not there
+│       └── MissingPart  found while an entry of the config was read
 ├── ChatError            a model behind a supervisor did not answer
 │   ├── ChatTimeout      the deadline passed
 │   ├── ChatRefused      the backend answered and declined (4xx, content filter)
@@ -39,6 +40,20 @@ class ConfigError(GuardrailError):
 
 class MissingError(ConfigError):
     """A secret, file, package or model that the configuration names is not there."""
+
+
+class MissingPart(MissingError, ValueError):
+    """Something that an entry of the config needs is not there; pydantic carries it out of a validator as it is."""
+
+
+def missing_extra(packages: str, extra: str) -> MissingPart:
+    """Return the error of optional packages that are not installed, with the command that installs them.
+
+    Args:
+        packages: what was looked for, by the names of imports.
+        extra: of this distribution.
+    """
+    return MissingPart(f"{packages} is not installed: pip install 'guardrail-proxy[{extra}]'")
 
 
 class ChatError(GuardrailError):

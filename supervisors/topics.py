@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal, Self, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from supervisors.embeddings import Embedded, Embedder, Vector, cosine, embed
-from supervisors.errors import ConfigError, ReplyError
+from supervisors.errors import ConfigError, MissingError, MissingPart, ReplyError
 from supervisors.minilm import MiniLM, find_files
 from supervisors.narrowing import Turns
 from supervisors.offsets import Place
@@ -134,6 +134,8 @@ class Topics(BaseModel):
         if not asked:
             try:
                 find_files()
+            except MissingError as error:
+                raise MissingPart(str(error)) from error
             except ConfigError as error:
                 raise ValueError(str(error)) from error
         return self

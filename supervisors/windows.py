@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from supervisors.encoder import EncoderCard
-from supervisors.errors import ConfigError, MissingError
+from supervisors.errors import ConfigError, MissingError, missing_extra
 
 TOKENIZER: Final = "tokenizer.json"
 
@@ -28,8 +28,7 @@ def check_packages(names: Sequence[str], extra: str) -> None:
     """
     missing = [name for name in names if find_spec(name) is None]
     if missing:
-        msg = f"{', '.join(missing)} is not installed: pip install 'guardrail-proxy[{extra}]'"
-        raise MissingError(msg)
+        raise missing_extra(", ".join(missing), extra)
 
 
 def check_files(folder: Path, names: Sequence[str], hint: str) -> None:

@@ -117,13 +117,13 @@ class InProcess(BaseModel):
         self._loaded.model, self._loaded.head = model, head
 
     async def __aenter__(self) -> Self:
-        await asyncio.to_thread(self._load)
+        await asyncio.to_thread(self.load_model)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self.attach()
 
-    def _load(self) -> None:
+    def load_model(self) -> None:
         """Check the lock, then load; once.
 
         Raises:
@@ -152,7 +152,7 @@ class InProcess(BaseModel):
         pieces = await find_pieces(exchange, self, self._cut)
         if isinstance(pieces, Verdict):
             return pieces
-        await asyncio.to_thread(self._load)
+        await asyncio.to_thread(self.load_model)
         parts = [Part(verdict) for verdict in await self._judge(exchange, pieces.found, context)]
         if pieces.gap is not None:
             parts.append(Part(pieces.gap))

@@ -198,13 +198,13 @@ class QwenStream(BaseModel):
         self._loaded.model = model
 
     async def __aenter__(self) -> Self:
-        await asyncio.to_thread(self._load)
+        await asyncio.to_thread(self.load_model)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self.attach(None)
 
-    def _load(self) -> StreamModel:
+    def load_model(self) -> StreamModel:
         """Check the lock, then load; once.
 
         Raises:
@@ -230,7 +230,7 @@ class QwenStream(BaseModel):
         before = [Turn(turn.speaker, _SPECIAL.sub("<" + _BREAK, turn.text)) for turn in to_turns(exchange.request)]
         if not any(turn.speaker == "user" for turn in before):
             before.append(Turn("user", "."))
-        model = await asyncio.to_thread(self._load)
+        model = await asyncio.to_thread(self.load_model)
         complete = exchange.complete
         parts = [Part(await asyncio.to_thread(self._judge, model, before, one, complete)) for one in pieces.found]
         if pieces.gap is not None:

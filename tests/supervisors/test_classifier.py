@@ -213,4 +213,4 @@ def test_a_model_that_is_not_locked_names_the_command(tmp_path: Path) -> None:
     entry = {"card": "llama-prompt-guard-2-86m", "path": str(folder), "lock": str(tmp_path / "guards.lock")}
     with pytest.raises(ValidationError, match="guard pull llama-prompt-guard-2-86m"):
         Classifier.model_validate(entry)
-    assert Classifier.model_validate({**entry, "lock": None}).open_model()
+    assert Classifier.model_validate({**entry, "lock": None}).load_model()
