@@ -73,6 +73,10 @@ class Windows:
         self._card = card
         self._alone = self._open_tokenizer(folder, "only_first")
         self._paired = self._open_tokenizer(folder, "only_second")
+        self._ends: Any = None
+        if card.pair:
+            self._ends = self._open_tokenizer(folder, "only_first")
+            self._ends.enable_truncation(card.max_tokens // 4, direction="left")
 
     def cut(self, text: Text) -> list[Any]:
         """Cut by tokens: every token of the text is in some window, neighbours share the overlap."""
@@ -84,10 +88,9 @@ class Windows:
 
     def _shorten(self, prompt: str) -> str:
         """Return the end of a prompt that leaves the judged text three quarters of a window."""
-        most = self._card.max_tokens // 4
-        tail = prompt[-8 * most :]
-        offsets: Sequence[tuple[int, int]] = self._alone.encode(tail, add_special_tokens=False).offsets
-        return tail if len(offsets) <= most else tail[offsets[-most][0] :]
+        tail = prompt[-2 * self._card.max_tokens :]
+        offsets: Sequence[tuple[int, int]] = self._ends.encode(tail, add_special_tokens=False).offsets
+        return tail[offsets[0][0] :] if offsets else ""
 
     def _open_tokenizer(self, folder: Path, strategy: str) -> Any:
         """Open one tokenizer a strategy: it is part of its state, and threads share it."""

@@ -35,9 +35,10 @@ def test_every_token_is_in_a_window_and_neighbours_share_the_overlap(tmp_path: P
     assert joined == [WORDS.index(word) for word in ("a", "violet", "umbrella")] * 50
 
 
-def test_a_pair_keeps_the_end_of_its_prompt_and_cuts_the_judged_text(tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", ["violet " * 200, "a." * 200])  # a token in many characters, and one in each
+def test_a_pair_keeps_the_end_of_its_prompt_and_cuts_the_judged_text(tmp_path: Path, before: str) -> None:
     windows = open_windows(tmp_path, pair=True)
-    found = windows.cut(Text("a " * 60, "violet " * 200 + "umbrella"))
+    found = windows.cut(Text("a " * 60, before + "umbrella"))
     prompts = [[token for token, kind in zip(one.ids, one.type_ids, strict=True) if kind == 0] for one in found]
     assert len(found) > 2
     assert all(ids[-2] == WORDS.index("umbrella") and len(ids) == 8 + 2 for ids in prompts)
