@@ -242,7 +242,7 @@ def to_message(reply: Mapping[str, Any]) -> Json:
         msg = "the reply has no choice with a message"
         raise ValueError(msg)
     blocks = [new_block(kind) | {kind: text} for kind, text in texts_of(message)]
-    blocks += [tool_block(call) for call in calls_of(message)]
+    blocks += [tool_block(call, number) for number, call in enumerate(calls_of(message))]
     return {
         **message_start(reply),
         "content": blocks,
@@ -320,8 +320,12 @@ def new_block(kind: str) -> Json:
     return {"type": kind, kind: ""} | ({"signature": ""} if kind == "thinking" else {})
 
 
-def tool_block(call: Mapping[str, Any]) -> Json:
+def tool_block(call: Mapping[str, Any], number: int) -> Json:
     """Return a tool call as a block.
+
+    Args:
+        call: of a chat message.
+        number: its place among the calls, which is its id when it has none: results go by ids.
 
     Raises:
         ValueError: it names no function, or the arguments are no JSON object.
@@ -336,7 +340,7 @@ def tool_block(call: Mapping[str, Any]) -> Json:
     if not isinstance(arguments, dict):
         msg = "the arguments of a tool call are no JSON object"
         raise ValueError(msg)  # noqa: TRY004 - one error for a reply that cannot be translated
-    return {"type": "tool_use", "id": call.get("id") or "toolu_0", "name": name, "input": arguments}
+    return {"type": "tool_use", "id": call.get("id") or f"toolu_{number}", "name": name, "input": arguments}
 
 
 def stop_reason(finish: object) -> str | None:

@@ -112,8 +112,8 @@ class ChatToMessages:
             return b""
         self._ended = True
         events = [*self._stop()]
-        for _, call in sorted(self._calls.items()):
-            block = tool_block(call)
+        for number, (_, call) in enumerate(sorted(self._calls.items())):
+            block = tool_block(call, number)
             arguments = orjson.dumps(block["input"]).decode()
             events.append(self._block("content_block_start", content_block={**block, "input": {}}))
             delta = {"type": "input_json_delta", "partial_json": arguments}

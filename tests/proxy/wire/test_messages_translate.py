@@ -195,6 +195,16 @@ def test_a_reply_that_cannot_be_translated_is_an_error(broken: dict[str, Any]) -
         to_message(broken)
 
 
+def test_calls_without_ids_get_an_id_each_whole_and_streamed() -> None:
+    calls = [{"index": index, "function": {"name": name, "arguments": "{}"}} for index, name in enumerate("fg")]
+    ids = [block["id"] for block in to_message(reply("tool_calls", content=None, tool_calls=calls))["content"]]
+    translator = ChatToMessages()
+    raw = translator.feed(chunk(tool_calls=calls) + chunk("tool_calls")) + translator.close()
+    events = [orjson.loads(one.data) for one in SseParser().feed(raw)]
+    streamed = [event["content_block"]["id"] for event in events if event["type"] == "content_block_start"]
+    assert ids == streamed == ["toolu_0", "toolu_1"]
+
+
 def test_the_call_of_an_old_model_server_becomes_a_block_whole_and_streamed() -> None:
     called = {"name": "f", "arguments": '{"a": 1}'}
     message = to_message(reply("function_call", content=None, function_call=called))
