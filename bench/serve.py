@@ -116,7 +116,7 @@ class NoJournal:
     def keep(self, record: Record, *, reserved: bool = False) -> None:
         """Drop the record."""
 
-    def accept(self, record: Record) -> None:
+    def accept(self, record: Record, *, reserved: bool = False) -> None:
         """Drop the record."""
 
     async def flush(self, timeout_s: float = 5.0) -> None:
@@ -143,6 +143,10 @@ class NoSinks:
     def ready(self) -> bool:
         """Take everything."""
         return True
+
+    def reserve(self) -> bool:
+        """Say that no record comes."""
+        return False
 
     def begin(self, call: Call, progress: Progress) -> Awaitable[None] | None:
         """Note nothing."""

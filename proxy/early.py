@@ -25,20 +25,27 @@ def record_refused(
         kind: what the record says it is; by default what the route serves.
     """
     outcome: Outcome = "client_error" if error.status < 500 else "unavailable"
-    if _record(runtime, arrival, model, outcome, ClientEnd(error.status), kind):
-        error.headers = {**error.headers, "x-guardrail-id": arrival.id}
+    try:
+        runtime.sinks.refuse(_early(runtime, arrival, model, outcome, ClientEnd(error.status), kind))
+    except StoreError:  # the answer is an error: nobody was answered without a record
+        return
+    error.headers = {**error.headers, "x-guardrail-id": arrival.id}
 
 
 def record_gone(runtime: Runtime, arrival: Arrival, model: str, kind: RecordKind | None = None) -> None:
-    """Record a request whose caller left while its body was arriving; arguments as for `record_refused`."""
-    _record(runtime, arrival, model, "cancelled", ClientEnd(499, cancelled_phase="before_upstream"), kind)
+    """Record a request whose caller left while its body was arriving; arguments as for `record_refused`.
+
+    Nobody is there to be refused: a record that has no place is counted as lost.
+    """
+    end = ClientEnd(499, cancelled_phase="before_upstream")
+    runtime.sinks.keep(_early(runtime, arrival, model, "cancelled", end, kind), reserved=False)
 
 
-def _record(
+def _early(
     runtime: Runtime, arrival: Arrival, model: str, outcome: Outcome, client: ClientEnd, kind: RecordKind | None
-) -> bool:
-    """Record it without verdicts; say whether the journal took it."""
-    record = Record(
+) -> Record:
+    """Return the record of it, without verdicts."""
+    return Record(
         id=arrival.id,
         request_id=arrival.request_id,
         started=arrival.started,
@@ -56,8 +63,3 @@ def _record(
         outcome=outcome,
         client=client,
     )
-    try:
-        runtime.sinks.refuse(record)
-    except StoreError:  # the answer is an error, or none: nobody was answered without a record
-        return False
-    return True

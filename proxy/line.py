@@ -67,8 +67,7 @@ class Line:
             UpstreamError: the model server failed before anything left.
         """
         call, progress = self._call, self._progress
-        if not self._sinks.ready():
-            raise record_unavailable()
+        progress.reserved = self._sinks.reserve()
         if call.size_bytes > SLOW_BYTES:  # hashing and decoding of large parts would hold up the loop
             progress.request = await asyncio.to_thread(call.adapter.request_segments, call.body)
         else:

@@ -116,8 +116,15 @@ class Sinks(Protocol):
         """Say whether a record would be accepted now."""
         ...
 
+    def reserve(self) -> bool:
+        """Take the place of a record that is still to come, which `finish` fills; false where it may be lost.
+
+        Raises `RequestError` when there is none: what cannot be recorded must not take place.
+        """
+        ...
+
     def begin(self, call: Call, progress: Progress) -> Awaitable[None] | None:
-        """Take the place of a stream's record, and note that text is about to leave; raise `RequestError` without one.
+        """Note that text of a stream is about to leave; raise `RequestError` where its record has no place.
 
         Where the note must be on disk first, return what to await.
         """

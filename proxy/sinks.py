@@ -71,7 +71,7 @@ class JournalSinks:
         return not self._required or self._journal.healthy
 
     def begin(self, call: Call, progress: Progress) -> Awaitable[None] | None:
-        """Take a place for the record of a stream whose text is about to leave; note that, against a crash (O-16).
+        """Note that text of a stream is about to leave, against a crash (O-16).
 
         Raises:
             RequestError: there is no place; nothing has left.
@@ -162,10 +162,10 @@ class JournalSinks:
         progress.coherence = probe_coherence(call, progress)
         record = to_record(call, progress, self._keeper.keep(progress))
         # What has left cannot be refused, and a caller that is gone can be refused nothing: such a record must be kept.
-        if progress.answered or progress.reserved or progress.phase == "streaming" or progress.cancelled:
+        if progress.answered or progress.phase == "streaming" or progress.cancelled:
             self._journal.keep(record, reserved=progress.reserved)
         else:
-            self._journal.accept(record)
+            self._journal.accept(record, reserved=progress.reserved)
         if self.traces is not None:
             self.traces.add(record, call)
         _log_block(record)

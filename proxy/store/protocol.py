@@ -85,8 +85,12 @@ class Journal(Backlog, Protocol):
         """Drop a note: nothing of its stream has left."""
         ...
 
-    def accept(self, record: Record) -> None:
+    def accept(self, record: Record, *, reserved: bool = False) -> None:
         """Queue a record for the writer; cheap enough for the event loop.
+
+        Args:
+            record: of an answer that has not left.
+            reserved: it has a place, and gives it back.
 
         Raises:
             StoreError: under ``block``, when the writer has failed or the queue is full; always after `aclose`.
@@ -94,7 +98,7 @@ class Journal(Backlog, Protocol):
         ...
 
     def reserve(self) -> bool:
-        """Take the place of a record that is still to come, to be filled by `keep`; false where it may be lost.
+        """Take the place of a record that is still to come, for `accept` or `keep`; false where it may be lost.
 
         Raises:
             StoreError: as for `accept`.

@@ -163,7 +163,17 @@ class MemoryJournal:
         """Drop a note."""
         self.begun = [one for one in self.begun if one.id != record_id]
 
-    def accept(self, record: Record) -> None:
+    def reserve(self) -> bool:
+        """Say that there is a place.
+
+        Raises:
+            StoreError: the failure that was set.
+        """
+        if self.failure is not None:
+            raise StoreError(self.failure)
+        return True
+
+    def accept(self, record: Record, *, reserved: bool = False) -> None:
         """Keep a record.
 
         Raises:
@@ -179,7 +189,7 @@ class MemoryJournal:
         """Count what was taken on."""
         return len(self.records) + self.backlog + self.lost
 
-    def keep(self, record: Record) -> None:
+    def keep(self, record: Record, *, reserved: bool = False) -> None:
         """Keep a record, or count it as lost."""
         if self.failure is not None:
             self.lost += 1

@@ -174,12 +174,13 @@ class BatchWriter:
         """Start the thread."""
         self._thread.start()
 
-    def accept(self, record: Record) -> None:
-        """Queue a record.
+    def accept(self, record: Record, *, reserved: bool = False) -> None:
+        """Queue a record; one that has a place finds it free.
 
         Raises:
             StoreError: it was not queued, and `on_failure` is block or the writer is closed.
         """
+        self._reserved -= reserved
         if self._admits():
             self._append(record)
         else:
@@ -187,7 +188,7 @@ class BatchWriter:
             self._lost += 1
 
     def reserve(self) -> bool:
-        """Take the place of a record that is still to come: `keep` fills it. False where it may be lost after all.
+        """Take the place of a record to come, which `accept` or `keep` fills. False where it may be lost after all.
 
         Raises:
             StoreError: there is none, and `on_failure` is block or the writer is closed.

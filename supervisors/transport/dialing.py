@@ -105,7 +105,8 @@ class Dialer:
         raise AssertionError
 
     def _check_literal(self, host: str) -> None:
-        literal = host[:1].isdigit() or ":" in host
+        last = host.rstrip(".").rsplit(".", 1)[-1]  # a number at the end makes an address, in whatever form
+        literal = ":" in host or last.isdigit() or last.lower().startswith("0x")
         if literal and not self.allow_link_local and is_forbidden(host):
             msg = "the host has no address that may be called"
             raise TransportError(msg, "connect")

@@ -171,3 +171,22 @@ async def test_a_stream_leaves_only_with_a_place_for_its_record(tmp_path: Path) 
             assert sorted(one["kind"] for one in records if one["outcome"] == "answered") == ["exchange", "unguarded"]
             assert (await proxy.chat(stream=True)).status_code == 200
             assert proxy.app.gateway.journal.lost == 0
+
+
+async def test_a_whole_answer_has_a_place_before_its_model_is_called(tmp_path: Path) -> None:  # operations §4.4
+    """A caller that leaves can be refused nothing: its record must not depend on who filled the queue meanwhile."""
+    journal = {"path": tmp_path / "journal.sqlite3", "max_backlog": 1}
+    async with FakeUpstream() as up:
+        up.script(Answer(hold_at=-1))
+        async with serving(guarded(up, tmp_path, journal=journal)) as proxy:
+            async with asyncio.TaskGroup() as group:
+                asked = group.create_task(proxy.chat())
+                await up.wait_received(1)
+                refused = await proxy.chat()
+                assert (refused.status_code, refused.json()["error"]["code"]) == (503, "record_unavailable")
+                assert len(up.received) == 1
+                asked.cancel()
+            (left,) = await proxy.wait_records(1)
+            assert left["outcome"] == "cancelled"
+            assert (await proxy.chat()).status_code == 200
+            assert proxy.app.gateway.journal.lost == 0

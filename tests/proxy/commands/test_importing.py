@@ -51,7 +51,7 @@ def test_what_our_own_validation_finds_is_in_the_report(tmp_path: Path, capsys: 
     )
 
 
-@pytest.mark.parametrize(("text", "message"), [("a: [", "cannot read"), ("- a", "holds no mapping")])
+@pytest.mark.parametrize(("text", "message"), [("a: [", "not valid YAML"), ("- a", "holds no mapping")])
 def test_a_file_that_is_no_config_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, message: str
 ) -> None:

@@ -220,7 +220,7 @@ async def test_records_that_cannot_be_written_at_the_end_are_said_and_no_success
         assert await proxy.wait() == 1
     closed = next(json.loads(line) for line in proxy.log if "journal closed with unwritten records" in line)
     assert (closed["level"], closed["lost"]) == ("error", 1)
-    assert proxy.log[-1] == "error: the proxy ended: the journal could not be written, 1 records are lost\n"
+    assert proxy.log[-1] == "error: the proxy ended: the journal could not be written, 1 record is lost\n"
 
 
 def judge_in_a_thread(folder: Path) -> None:

@@ -178,6 +178,20 @@ async def test_a_place_that_is_taken_is_kept_for_its_record() -> None:
     await writer.aclose()
 
 
+async def test_a_record_with_a_place_is_refused_by_a_failure_only_and_gives_it_back() -> None:
+    disk = Disk()
+    writer = BatchWriter(disk, QUICK)
+    assert [writer.reserve() for _ in range(4)] == [True] * 4
+    with pytest.raises(StoreError, match="4 records wait to be written, the limit is 4"):
+        writer.accept(record(9))
+    for number in range(4):
+        writer.accept(record(number), reserved=True)
+    assert (writer.backlog, writer.lost, writer.healthy) == (4, 0, False)
+    await writer.aclose()
+    with pytest.raises(StoreError, match="the journal is closed"):
+        writer.accept(record(5), reserved=True)
+
+
 async def test_without_a_place_a_record_may_be_lost_under_continue_and_after_the_end() -> None:
     writer = BatchWriter(Disk(), GOING_ON)
     assert [writer.reserve() for _ in range(5)] == [True] * 4 + [False]

@@ -120,6 +120,20 @@ async def test_plain_http_goes_through_a_proxy_in_absolute_form(up: FakeUpstream
     assert up.received[0].header("proxy-authorization") == "Basic " + base64.b64encode(b"me:w@rd").decode()
 
 
+@pytest.mark.parametrize(("host", "reached"), [("3scale.test", True), ("2852039166", False), ("0xa9fea9fe", False)])
+async def test_through_a_proxy_a_name_may_begin_with_a_digit_but_not_be_a_number(
+    up: FakeUpstream, host: str, reached: bool
+) -> None:
+    async with HttpClient(proxy=up.origin) as client:
+        call = client.send(HttpRequest("GET", f"http://{host}/v1/models", timeout_s=5.0))
+        if reached:
+            await call
+        else:
+            with pytest.raises(TransportError):
+                await call
+    assert [one.path for one in up.received] == ([f"http://{host}/v1/models"] if reached else [])
+
+
 async def test_https_goes_through_a_tunnel_and_the_peer_does_not_see_the_proxys_credentials(
     server_tls: ssl.SSLContext, client_tls: ssl.SSLContext
 ) -> None:
