@@ -140,12 +140,16 @@ class Gate:
         if piece.alone:
             grown.cut()
         if not piece.repeats:
-            self._grow(grown, piece.text)
+            self._grow(grown, self._text_of(piece.copies) if piece.copies else piece.text)
         if piece.alone:
             grown.cut()
         if not piece.at:
             grown.fixed = True
         return grown.length
+
+    def _text_of(self, name: str) -> str:
+        grown = self._fields.get(name)
+        return "" if grown is None else grown.text
 
     def watch(self, chunk: Chunk) -> None:
         """Take note of a frame that has left already: shadow supervisors judge the whole text later."""

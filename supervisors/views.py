@@ -19,6 +19,8 @@ JOINED_KINDS: frozenset[Kind] = frozenset(
 _SEAMS = ("", " ")
 _SAME: Mapping[Role, Role] = {"developer": "system", "function": "tool"}
 """Two names of one role: a model is given either as the other."""
+_ANOTHER_READING = "#joined"
+"""End of the path of a text that is put together from others, each of which is there as well."""
 _PLACE = re.compile(r"/[0-9]+~?(?=/|$)")
 """A position in a list."""
 
@@ -101,14 +103,16 @@ def join_segments(segments: Iterable[Segment], reach: int | None = None) -> Iter
             groups.setdefault((segment.scope, role, name, segment.reading), []).append(segment)
     for (scope, _, name, _), group in groups.items():
         if len(group) > 1:
-            for seam in _SEAMS if name in JOINED_KINDS else _SEAMS[:1]:
+            for seam in _SEAMS if name.rstrip("#") in JOINED_KINDS else _SEAMS[:1]:
                 yield _join(group, scope, seam, reach)
 
 
 def _name_of(segment: Segment) -> str | None:
     """Return what a segment shares with those that may continue it: its kind, or the name in all entries of a list."""
-    if segment.kind in JOINED_KINDS:
-        return segment.kind
+    if segment.path.endswith(_ANOTHER_READING):
+        return None
+    if segment.kind in JOINED_KINDS:  # what strings inside arguments say stands between no arguments
+        return f"{segment.kind}#" if segment.kind == "tool_args" and "#" in segment.path else segment.kind
     if segment.kind != "other" or "#" in segment.path:
         return None
     name, places = _PLACE.subn("/", segment.path)

@@ -33,7 +33,8 @@ class Piece:
         signed: a signature covers the text, so that it can be left out but not changed (W-32).
         alone: no delta by any document: a reader may join it to what came before, or take it for a text of its own.
         repeats: the whole text of the field once more: nothing new to judge, but a redaction must reach it.
-        place: field of the part that it stands in, where parts have numbers and `field` is all of them as they come.
+        places: fields of the part that it stands in, where `field` is all of them as they come: by number, by id.
+        copies: the field whose text so far this piece is, as the beginning of another reading of it.
     """
 
     field: str
@@ -43,7 +44,8 @@ class Piece:
     repeats: bool = False
     signed: bool = False
     alone: bool = False
-    place: str = ""
+    places: tuple[str, ...] = ()
+    copies: str = ""
 
 
 @light_dataclass(frozen=True, slots=True)

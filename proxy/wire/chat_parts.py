@@ -1,7 +1,8 @@
-"""Parts of a streamed text that have numbers: read as they come, and each by its number where they come in turns. Pure.
+"""Parts of a streamed text: read as they come, and each by its number or id where they come in turns. Pure.
 
 Nobody knows which of the two a client does. As they come they are one field; a part that goes on after another has
-begun is a field of its own from there on, so that it is judged as one text too.
+begun is a field of its own from there on, so that it is judged as one text too. So are the plain deltas of a text that
+comes in parts as well, for a client that reads only those.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from proxy.wire.adapter import Chunk, Piece
+from proxy.wire.adapter import Piece
+from proxy.wire.segments import JOINED
 
 
 @dataclass(slots=True)
 class _Parts:
-    """The parts of one field so far.
+    """The parts of one field so far, as one way to tell them apart has it.
 
     Args:
         last: the part that came last.
@@ -28,34 +30,50 @@ class _Parts:
 
 
 class PartOrder:
-    """Follow the numbered parts of every choice of one stream."""
+    """Follow the parts of one choice."""
 
     __slots__ = ("_fields",)
 
     def __init__(self) -> None:
-        self._fields: dict[tuple[int | None, str], _Parts] = {}
+        self._fields: dict[str, list[_Parts]] = {}
 
-    def follow(self, chunk: Chunk) -> Chunk:
-        """Return the chunk with a cut where another part begins, and with the parts that have come back."""
-        if not self._fields and not any(piece.place for piece in chunk.pieces):
-            return chunk
-        return replace(chunk, pieces=tuple([one for piece in chunk.pieces for one in self._read(chunk.choice, piece)]))
-
-    def _read(self, choice: int | None, piece: Piece) -> Iterator[Piece]:
-        if not piece.place:
-            if piece.text and (choice, piece.field) in self._fields:
-                self._fields[choice, piece.field].last = ""
-            yield piece
+    def follow(self, piece: Piece) -> Iterator[Piece]:
+        """Yield the piece with a cut where another part begins, and as what it adds to parts that have come back."""
+        ways = self._fields.get(piece.field)
+        if piece.places:
+            yield from self._read_part(piece, ways)
             return
-        parts = self._fields.setdefault((choice, piece.field), _Parts())
-        if piece.place != parts.last:
-            yield replace(piece, text="", alone=True)
-            if piece.place in parts.texts:
-                yield replace(piece, field=piece.place, text="".join(parts.texts.pop(piece.place)), at=())
-                parts.returned.add(piece.place)
-            parts.last = piece.place
         yield piece
-        if piece.place in parts.returned:
-            yield replace(piece, field=piece.place, at=())
-        else:
-            parts.texts.setdefault(piece.place, []).append(piece.text)
+        if ways is not None and piece.text:
+            for parts in ways:
+                parts.last = ""
+            yield _another(piece, _plain(piece.field), piece.text)
+
+    def _read_part(self, piece: Piece, ways: list[_Parts] | None) -> Iterator[Piece]:
+        if ways is None:
+            ways = self._fields[piece.field] = []
+            yield replace(_another(piece, _plain(piece.field), ""), copies=piece.field)
+        ways += [_Parts() for _ in range(len(ways), len(piece.places))]
+        turned = [(parts, place) for parts, place in zip(ways, piece.places, strict=False) if place != parts.last]
+        if turned:
+            yield replace(piece, text="", alone=True)
+        for parts, place in turned:
+            parts.last = place
+            if place in parts.texts:
+                parts.returned.add(place)
+                yield _another(piece, place, "".join(parts.texts.pop(place)))
+        yield piece
+        for parts, place in zip(ways, piece.places, strict=False):
+            if place in parts.returned:
+                yield _another(piece, place, piece.text)
+            else:
+                parts.texts.setdefault(place, []).append(piece.text)
+
+
+def _plain(name: str) -> str:
+    return f"{name}/~"
+
+
+def _another(piece: Piece, place: str, text: str) -> Piece:
+    """Return text of another reading; its ends are marked, because what does not touch them is found elsewhere."""
+    return Piece(place + JOINED, piece.kind, text, (), repeats=piece.repeats, alone=True)

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final, cast
 
 from proxy.wire.adapter import Piece
 from proxy.wire.forms import FORMS, fits, is_usage
 from proxy.wire.logprobs import token_texts
 from proxy.wire.names import is_named
-from proxy.wire.nested import walk_parts
-from proxy.wire.segments import DATA, KEYS, all_keys, as_list, as_object, escape, is_recording, leaves_by_index
+from proxy.wire.nested import walk_parts, write_number
+from proxy.wire.segments import (
+    DATA,
+    ENTRY,
+    KEYS,
+    all_keys,
+    as_list,
+    as_object,
+    escape,
+    is_recording,
+    leaves_by_place,
+)
 from supervisors.types import Kind
 
 KINDS: Final[Mapping[str, Kind]] = {
@@ -36,21 +47,26 @@ _SEVERITIES: Final = frozenset({"safe", "low", "medium", "high"})
 At = tuple[str | int, ...]
 
 
-def delta_pieces(value: object) -> list[Piece]:
-    """Return the texts of a delta."""
+def delta_pieces(value: object, holder: str = "delta") -> list[Piece]:
+    """Return the texts of a delta.
+
+    Args:
+        value: the delta.
+        holder: name of the member of the choice that it is.
+    """
     delta = as_object(value)
     if delta is None:
-        return leaf_pieces(value, "/message", ("delta",), "other")
+        return leaf_pieces(value, "/message", (holder,), "other")
     pieces: list[Piece] = []
     for key, child in delta.items():
         kind = KINDS.get(key)
         if kind is not None and isinstance(child, str):
             if child:
-                pieces.append(Piece(f"/message/{key}", kind, child, ("delta", key)))
+                pieces.append(Piece(f"/message/{key}", kind, child, (holder, key)))
         elif key == "role":
-            pieces += [] if fits(key, child) else leaf_pieces(child, "/message/role", ("delta", key), "other")
+            pieces += [] if fits(key, child) else leaf_pieces(child, "/message/role", (holder, key), "other")
         elif child is not None or not is_named(key, in_reply=True):
-            pieces += _odd_pieces(key, child)
+            pieces += _odd_pieces(key, child, (holder, key))
     return pieces
 
 
@@ -58,11 +74,24 @@ def choice_pieces(choice: Mapping[str, Any]) -> list[Piece]:
     """Return the text of a choice beside its delta."""
     pieces: list[Piece] = []
     for key, child in choice.items():
-        if key not in CHOICE_STRUCTURE:
+        if key == "message" and isinstance(child, dict):
+            pieces += _message_pieces(cast("dict[str, Any]", child))
+        elif key == "text" and isinstance(child, str):
+            said = Piece("/message/content", "text", child, (key,), alone=True, places=("/choice/text",))
+            pieces += [said] if child else []
+        elif key not in CHOICE_STRUCTURE:
             pieces += member_pieces(key, child, "/choice", (key,), "other")
         elif key == "finish_reason" and child is not None and not fits(key, child):
             pieces += leaf_pieces(child, "/choice/finish_reason", (key,), "other")
     return pieces
+
+
+def _message_pieces(message: Mapping[str, Any]) -> list[Piece]:
+    """Return the texts of a message where a delta should be: some clients take the one for the other."""
+    return [
+        replace(piece, alone=True, places=tuple([f"/choice{name}" for name in (*piece.places, piece.field)]))
+        for piece in delta_pieces(message, "message")
+    ]
 
 
 def token_pieces(logprobs: object, said: Mapping[str, object]) -> list[Piece]:
@@ -72,39 +101,47 @@ def token_pieces(logprobs: object, said: Mapping[str, object]) -> list[Piece]:
     ]
 
 
-def _odd_pieces(key: str, value: object) -> list[Piece]:
+def _odd_pieces(key: str, value: object, at: At) -> list[Piece]:
     match key:
         case "tool_calls":
             calls = as_list(value)
             if calls is None:
                 return leaf_pieces(value, "/message/tool_calls", (), "other")
-            return [piece for position, call in enumerate(calls) for piece in _call_pieces(call, position)]
+            return [piece for position, call in enumerate(calls) for piece in _call_pieces(call, position, at)]
         case "function_call" if isinstance(value, dict):
-            called = cast("dict[str, Any]", value)
-            return list(_called_pieces(called, "/message/function_call", ("delta", "function_call")))
+            return list(_called_pieces(cast("dict[str, Any]", value), "/message/function_call", at))
         case "audio" if isinstance(value, dict):
-            return _audio_pieces(cast("dict[str, Any]", value))
+            return _audio_pieces(cast("dict[str, Any]", value), at)
         case _:
             kind: Kind = KINDS.get(key, "annotation" if key == "annotations" else "other")
-            return member_pieces(key, value, "/message", ("delta", key), kind)
+            return member_pieces(key, value, "/message", at, kind)
 
 
-def _call_pieces(value: object, position: int) -> list[Piece]:
+def _call_pieces(value: object, position: int, at: At) -> list[Piece]:
     call = as_object(value)
-    at: At = ("delta", "tool_calls", position)
+    at = (*at, position)
     if call is None:
         return leaf_pieces(value, f"/message/tool_calls/{position}~", at, "other")
-    index = call.get("index")
-    path = f"/message/tool_calls/{index if isinstance(index, int) else f'{position}~'}"
+    index = write_number(call.get("index"))
+    path = f"/message/tool_calls/{f'{position}~' if index is None else escape(index)}"
     begins = isinstance(call.get("id"), str)
     found: list[Piece] = []
     for key, child in call.items():
         called = as_object(child)
         if key in ("function", "custom") and called is not None:
             found += _called_pieces(called, f"{path}/{key}", (*at, key), begins=begins)
-        elif not (key in _CALL_STRUCTURE and fits(key, child)):
+        elif key in _CALL_STRUCTURE and fits(key, child):
+            found += _formed_pieces(key, child, path, at)
+        else:
             found += member_pieces(key, child, path, (*at, key), "other")
     return found
+
+
+def _formed_pieces(key: str, value: object, path: str, at: At) -> list[Piece]:
+    """Return a member that has its form and says nothing, unless it goes on in another form."""
+    if key == "index" or value is None or value == "":
+        return []
+    return [Piece(f"{path}/{key}", "other", str(value), (*at, key), repeats=True)]
 
 
 def _called_pieces(called: Mapping[str, Any], path: str, at: At, *, begins: bool = False) -> Iterator[Piece]:
@@ -120,18 +157,20 @@ def _called_pieces(called: Mapping[str, Any], path: str, at: At, *, begins: bool
             yield from member_pieces(key, child, path, (*at, key), kind)
 
 
-def _audio_pieces(audio: Mapping[str, Any]) -> list[Piece]:
+def _audio_pieces(audio: Mapping[str, Any], at: At) -> list[Piece]:
     found: list[Piece] = []
     path = "/message/audio"
     for key, child in audio.items():
         if key == "transcript" and isinstance(child, str):
-            found += [Piece(f"{path}/transcript", "transcript", child, ("delta", "audio", key))] if child else []
+            found += [Piece(f"{path}/transcript", "transcript", child, (*at, key))] if child else []
         elif key == "data" and isinstance(child, str) and child:
-            found.append(Piece(f"{path}/data", "media", child, ("delta", "audio", key)))
+            found.append(Piece(f"{path}/data", "media", child, (*at, key)))
             if not is_recording(child):  # nobody can hear it, because it reads
                 found.append(Piece(f"{path}/data{DATA}", "other", child, (), alone=True))
-        elif not (key in ("id", "expires_at") and fits(key, child)):
-            found += member_pieces(key, child, path, ("delta", "audio", key), "other")
+        elif key in ("id", "expires_at") and fits(key, child):
+            found += _formed_pieces(key, child, path, at)
+        else:
+            found += member_pieces(key, child, path, (*at, key), "other")
     return found
 
 
@@ -147,7 +186,7 @@ def top_pieces(body: Mapping[str, Any]) -> list[Piece]:
     return found
 
 
-def member_pieces(key: str, value: object, path: str, at: At, kind: Kind) -> list[Piece]:
+def member_pieces(key: str, value: object, path: str, at: At, kind: Kind, places: tuple[str, ...] = ()) -> list[Piece]:
     """Return the text of a member that nobody here reads, and its name unless a document defines it.
 
     Args:
@@ -156,12 +195,13 @@ def member_pieces(key: str, value: object, path: str, at: At, kind: Kind) -> lis
         path: pointer of the object it stands in.
         at: keys from the choice to the value.
         kind: what its text is.
+        places: pointers of the member by number and by id, where it stands in a list.
     """
     field = f"{path}/{escape(key)}"
     parts = _PARTS.get(key) if path == "/message" else None
     if parts is not None and isinstance(value, dict | list):
         return part_pieces(cast("object", value), field, at, parts)
-    pieces = leaf_pieces(value, field, at, kind)
+    pieces = leaf_pieces(value, field, at, kind, places)
     if not is_named(key, in_reply=True):
         pieces.append(Piece(f"{field}#key", "other", key, (), alone=True))
     return pieces
@@ -182,22 +222,27 @@ def part_pieces(value: object, field: str, at: At, kind: Kind) -> list[Piece]:
     pieces: list[Piece] = []
     begun: set[str] = set()
     for leaf in walk_parts(value, kind):
-        place = "/".join([field, *[escape(key) for key in leaf.path]])
         where = (*at, *leaf.at)
+        places = tuple(dict.fromkeys([_point(field, leaf.path), _point(field, leaf.ids)]))
         if leaf.kind is None:
-            pieces += member_pieces(str(leaf.at[-1]), leaf.value, place.rpartition("/")[0], where, "other")
+            inside = _point(field, [ENTRY if isinstance(key, int) else key for key in leaf.at[:-1]])
+            pieces += member_pieces(str(leaf.at[-1]), leaf.value, inside, where, "other", places)
             continue
         name = field if leaf.kind == kind else f"{field}/{leaf.kind}"
         if name in begun and not leaf.numbered:
             pieces.append(Piece(name, leaf.kind, "", where, alone=True))
         begun.add(name)
         alone = not leaf.numbered and at[-1] not in KINDS
-        place = place if leaf.numbered else ""
-        pieces.append(Piece(name, leaf.kind, str(leaf.value), where, alone=alone, place=place))
+        places = places if leaf.numbered else (f"{name}/{ENTRY}",)
+        pieces.append(Piece(name, leaf.kind, str(leaf.value), where, alone=alone, places=places))
     return pieces
 
 
-def leaf_pieces(value: object, path: str, at: At, kind: Kind) -> list[Piece]:
+def _point(field: str, keys: Iterable[str]) -> str:
+    return "/".join([field, *[escape(key) for key in keys]])
+
+
+def leaf_pieces(value: object, path: str, at: At, kind: Kind, places: tuple[str, ...] = ()) -> list[Piece]:
     """Return the text below a member that is no delta, so that it is read both joined to other frames' and alone.
 
     Text deep inside an unknown shape has no address and cannot be rewritten.
@@ -207,14 +252,15 @@ def leaf_pieces(value: object, path: str, at: At, kind: Kind) -> list[Piece]:
         path: pointer of the field.
         at: keys from the choice to the value.
         kind: what its text is.
+        places: pointers of the member by number and by id, where it stands in a list.
     """
     if isinstance(value, str):
-        return [Piece(path, kind, value, at, alone=True)] if value else []
+        return [Piece(path, kind, value, at, alone=True, places=places)] if value else []
     if not isinstance(value, dict | list):
         return []
     found = [
-        Piece(leaf, kind, text, (), alone=True)
-        for leaf, text in leaves_by_index(cast("object", value), path)
+        Piece(leaf, kind, text, (), alone=True, places=named)
+        for leaf, text, named in leaves_by_place(cast("object", value), path, places)
         if not (text in _SEVERITIES and leaf.endswith("/severity"))
     ]
     return [*found, *_key_pieces(path, all_keys(cast("object", value)))]

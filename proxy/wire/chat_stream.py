@@ -10,7 +10,7 @@ import orjson
 
 from proxy.wire.adapter import Chunk, Head, Notice, Piece, is_bare
 from proxy.wire.body import is_unsound
-from proxy.wire.chat_parts import PartOrder
+from proxy.wire.chat_order import Orders
 from proxy.wire.chat_pieces import CHOICE_STRUCTURE, LOGPROBS, choice_pieces, delta_pieces, token_pieces, top_pieces
 from proxy.wire.errors import RequestError, error_body
 from proxy.wire.forms import formed, is_plain
@@ -18,6 +18,7 @@ from proxy.wire.segments import as_list, as_object, is_index
 from proxy.wire.sse import DONE, Frame, data_frame
 
 _HEAD: Final = ("id", "created", "model", "system_fingerprint", "service_tier")
+_BESIDE: Final = ("",)
 _PLAIN: Final = len(b"data: \n\n")
 
 
@@ -89,9 +90,9 @@ def _read_choice(raw: bytes, body: dict[str, Any], value: object, usage: Mapping
 
 
 def _is_watched(chunk: Chunk) -> bool:
-    """Say whether what comes after this chunk depends on it: a thought, or a part with a number."""
+    """Say whether what comes after this chunk depends on it: on all but plain deltas and what stands beside choices."""
     for piece in chunk.pieces:  # noqa: SIM110 - a generator costs more than all that it would ask
-        if piece.place or _is_thought(piece):
+        if piece.places or (piece.kind != "text" and piece.at[:1] != _BESIDE):
             return True
     return False
 
@@ -188,7 +189,7 @@ class ChatFrames:
         style: of the family.
     """
 
-    __slots__ = ("_begun", "_head", "_parts", "_read_choice", "_style", "_thinking", "model")
+    __slots__ = ("_begun", "_head", "_orders", "_read_choice", "_style", "_thinking", "model")
 
     def __init__(self, head: Head, style: Style = CHAT_STYLE) -> None:
         self._head = head
@@ -196,7 +197,7 @@ class ChatFrames:
         self._read_choice = style.read_choice
         self._begun = False
         self._thinking: dict[int, dict[str, bool]] = {}
-        self._parts = PartOrder()
+        self._orders: dict[int | None, Orders] = {}
         self.model: str | None = None
 
     def read(self, frame: Frame) -> tuple[Chunk, ...]:
@@ -208,9 +209,15 @@ class ChatFrames:
             model = chunks[0].body.get("model")
             self.model = model if isinstance(model, str) else None
         for chunk in chunks:
-            if self._thinking or _is_watched(chunk):
-                return tuple([self._end_thought(self._parts.follow(one)) for one in chunks])
+            if self._orders or _is_watched(chunk):
+                return tuple([self._end_thought(self._follow(one)) for one in chunks])
         return chunks
+
+    def _follow(self, chunk: Chunk) -> Chunk:
+        orders = self._orders.get(chunk.choice)
+        if orders is None:
+            orders = self._orders[chunk.choice] = Orders()
+        return orders.follow(chunk) if chunk.pieces else chunk
 
     def _end_thought(self, chunk: Chunk) -> Chunk:
         """Note what a choice thinks; once it speaks, say that its thoughts have ended, so that they hold up no text.

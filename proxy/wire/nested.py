@@ -54,13 +54,15 @@ class Leaf(NamedTuple):
     Args:
         at: keys that lead to it.
         path: the same as in a pointer, with the number that a part gives itself in place of where it stands.
+        ids: the same with the id of a part, where it has one.
         kind: of the text it is; None: no running text but any value, under the name that `at` ends with.
         value: a text that is not empty, or any value.
-        numbered: a part that it stands in has a number of its own.
+        numbered: a part that it stands in has a number or an id of its own.
     """
 
     at: At
     path: tuple[str, ...]
+    ids: tuple[str, ...]
     kind: Kind | None
     value: object
     numbered: bool
@@ -86,7 +88,7 @@ def walk_parts(value: object, kind: Kind) -> Iterator[Leaf]:
         value: what stands where a text may.
         kind: what text there is.
     """
-    return _walk(value, kind, Leaf((), (), kind, None, numbered=False))
+    return _walk(value, kind, Leaf((), (), (), kind, None, numbered=False))
 
 
 def _walk(value: object, kind: Kind, where: Leaf) -> Iterator[Leaf]:
@@ -97,22 +99,49 @@ def _walk(value: object, kind: Kind, where: Leaf) -> Iterator[Leaf]:
         yield from _walk_part(cast("dict[str, object]", value), kind, where)
     elif isinstance(value, list):
         for position, child in enumerate(cast("list[object]", value)):
-            number = _number_of(child)
-            path = (*where.path, f"{position}~" if number is None else str(number))
-            numbered = number is not None or where.numbered
-            yield from _walk(child, kind, where._replace(at=(*where.at, position), path=path, numbered=numbered))
+            names = name_entry(child, position)
+            numbered = names.numbered or where.numbered
+            path, ids = (*where.path, names.by_number), (*where.ids, names.by_id)
+            yield from _walk(
+                child, kind, where._replace(at=(*where.at, position), path=path, ids=ids, numbered=numbered)
+            )
 
 
-def _number_of(part: object) -> int | None:
-    index = cast("dict[str, object]", part).get("index") if isinstance(part, dict) else None
-    return index if isinstance(index, int) else None
+class Names(NamedTuple):
+    """What an entry of a list is called in a stream, by whoever tells entries apart by number, or by id.
+
+    Args:
+        by_number: the number that it gives itself, of whatever type, or where it stands.
+        by_id: its id, or the same.
+        numbered: it has a number or an id.
+    """
+
+    by_number: str
+    by_id: str
+    numbered: bool
+
+
+def name_entry(entry: object, position: int) -> Names:
+    """Return the names of an entry at this position."""
+    members = cast("dict[str, object]", entry) if isinstance(entry, dict) else {}
+    number, own = write_number(members.get("index")), members.get("id")
+    index = f"{position}~" if number is None else number
+    name = index if own is None or own == "" else f"{own}~id"
+    return Names(index, name, number is not None or name != index)
+
+
+def write_number(value: object) -> str | None:
+    """Return the number of an entry as most clients would use it for a key: 0, 0.0 and "0" are one."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return None if value is None else str(value)
 
 
 def _walk_part(part: Mapping[str, object], kind: Kind, where: Leaf) -> Iterator[Leaf]:
     for key, child in part.items():
         if key == "type" and isinstance(child, str) and child in _TYPES:
             continue
-        inside = where._replace(at=(*where.at, key), path=(*where.path, key))
+        inside = where._replace(at=(*where.at, key), path=(*where.path, key), ids=(*where.ids, key))
         found = kind_in(key, kind, part)
         if found is None:
             yield inside._replace(kind=None, value=child)

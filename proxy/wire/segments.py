@@ -15,7 +15,7 @@ import orjson
 
 from proxy.wire.forms import fits, is_opaque
 from proxy.wire.names import is_named
-from proxy.wire.nested import PARTED, walk_parts
+from proxy.wire.nested import PARTED, name_entry, walk_parts
 from supervisors.types import Kind, Media, Role, Segment
 
 _TEXT_MIMES = frozenset({"application/json", "application/xml", "application/csv"})
@@ -28,6 +28,8 @@ KEYS = "#keys"
 """Suffix of the path of names: keys of what stands there, in a segment that cannot be redacted."""
 DATA = "#data"
 """Suffix of the path of text decoded from a data URL: offsets in it are no offsets in the URL."""
+ENTRY = "-"
+"""In the path of a stream: any entry of a list."""
 JOINED = "#joined"
 """Suffix of the path of what several members say one after another, each of which is judged by itself as well."""
 
@@ -70,6 +72,29 @@ def leaves_by_index(value: object, path: str) -> Iterator[tuple[str, str]]:
         for position, child in enumerate(cast("list[object]", value)):
             index = (as_object(child) or {}).get("index")
             yield from leaves_by_index(child, f"{path}/{index if isinstance(index, int) else f'{position}~'}")
+
+
+def leaves_by_place(
+    value: object, path: str, places: tuple[str, ...] = ()
+) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield (pointer, text, pointers) of every non-empty string leaf of part of a stream.
+
+    The first pointer is that of all entries of a list, the others know its entries by number and by id.
+    """
+    if isinstance(value, str):
+        if value:
+            yield path, value, places
+    elif isinstance(value, dict):
+        for key, child in cast("dict[str, object]", value).items():
+            entry = key.isascii() and key.isdecimal()
+            inner = [f"{place}/{escape(key)}" for place in places or ((path,) if entry else ())]
+            yield from leaves_by_place(child, f"{path}/{ENTRY if entry else escape(key)}", tuple(inner))
+    elif isinstance(value, list):
+        for position, child in enumerate(cast("list[object]", value)):
+            names = name_entry(child, position)
+            by_index = [f"{place}/{escape(names.by_number)}" for place in places or (path,)]
+            by_id = [f"{place}/{escape(names.by_id)}" for place in places[-1:] or (path,)]
+            yield from leaves_by_place(child, f"{path}/{ENTRY}", tuple(dict.fromkeys([*by_index[:1], *by_id])))
 
 
 def all_keys(value: object) -> Iterator[str]:

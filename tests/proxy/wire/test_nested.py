@@ -28,7 +28,7 @@ def test_texts_and_other_members_are_told_apart() -> None:
         ((2, 1, "id"), None, "x"),
     ]
     assert found[1].path == ("3", "thinking", "0~", "text")
-    assert [leaf.numbered for leaf in found] == [True] * 4 + [False] * 3
+    assert [leaf.numbered for leaf in found] == [True] * 4 + [False, False, True]
 
 
 def kinds(segments: Any) -> list[tuple[str, Kind, str]]:
