@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -186,7 +187,7 @@ def _mask_inside(text: str, marks: Sequence[Mark], inner: Mapping[str, Sequence[
     A string masked by its own offsets must not keep anything that was marked in the JSON text.
     """
     before: dict[str, Any] = {"": _parse(text)}
-    after: dict[str, Any] = {"": _parse(mask_arguments(text, marks))}
+    after: dict[str, Any] = {"": _parse_exactly(mask_arguments(text, marks))}
     marked = [_decode(text[mark.start : mark.end]) for mark in marks]
     for path, own in inner.items():
         holder, key = _find(before, f"/{path}")
@@ -200,7 +201,7 @@ def _mask_inside(text: str, marks: Sequence[Mark], inner: Mapping[str, Sequence[
             raise RedactionImpossible(msg)
         holder, key = _find(after, f"/{path}")
         holder[key] = masked
-    return orjson.dumps(after[""]).decode()
+    return _write_exactly(after[""])
 
 
 def _decode(piece: str) -> str:
@@ -226,6 +227,23 @@ def _parse(text: str) -> Any:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
         msg = "the arguments are not valid JSON, or would not be after the redaction"
+        raise RedactionImpossible(msg) from error
+
+
+def _parse_exactly(text: str) -> Any:
+    """Return the value of a text that `_parse` takes, with integers of any size."""
+    try:
+        return json.loads(text)
+    except ValueError as error:  # an integer of thousands of digits
+        msg = "a number in the arguments is too long to be written again"
+        raise RedactionImpossible(msg) from error
+
+
+def _write_exactly(value: object) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except ValueError as error:
+        msg = "a number in the arguments is too large to be written again"
         raise RedactionImpossible(msg) from error
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import json
 from typing import Any
 
-import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -83,7 +83,7 @@ async def redacted_arguments(arguments: str) -> Any:
     redact_body(body, verdict.spans)
     text = body["messages"][0]["tool_calls"][0]["function"]["arguments"]
     assert CANARY not in text
-    return orjson.loads(text)
+    return json.loads(text)
 
 
 MASK = "[REDACTED:canary]"
@@ -100,6 +100,8 @@ MASK = "[REDACTED:canary]"
         ('{"a": "violet umbrella", "b": ["x\\ty violet umbrella"]}', {"a": MASK, "b": [f"x\ty {MASK}"]}),
         ('{"a/b": {"~": "\\u0076iolet umbrella"}}', {"a/b": {"~": MASK}}),
         ('["violet umbrella", 1.5, null, true]', [MASK, 1.5, None, True]),
+        ('["violet\\u0020umbrella", 123456789012345678901234567890, 1e5]', [MASK, 123456789012345678901234567890, 1e5]),
+        ('["violet umbrella", -123456789012345678901234567890]', [MASK, -123456789012345678901234567890]),
     ],
 )
 async def test_arguments_stay_json_and_keep_nothing(arguments: str, expected: object) -> None:  # G-37, M-07
@@ -112,6 +114,7 @@ async def test_arguments_stay_json_and_keep_nothing(arguments: str, expected: ob
         '{"violet umbrella": 1}',  # a key
         "{violet umbrella",  # no JSON
         '{"a": "violet umbrella"',  # cut off
+        '{"a": "violet\\u0020umbrella", "n": 1e999}',  # a number that nothing here can hold
     ],
 )
 async def test_a_hit_that_cannot_be_masked_in_arguments_is_impossible(arguments: str) -> None:  # G-37
