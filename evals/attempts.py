@@ -159,7 +159,7 @@ class Caller:
     def _delay(self, failures: int, found: Answered | Attempt) -> float:
         """Return the wait before the next attempt: what the server asks for, else exponential with full jitter."""
         asked = found.headers.get("retry-after", "") if isinstance(found, Answered) else ""
-        if asked.isdigit():
+        if asked.isdecimal():
             return min(MAX_DELAY_S, float(asked))
         return self._random.uniform(0.0, min(MAX_DELAY_S, self.backoff_s * 2.0**failures))
 

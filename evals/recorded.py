@@ -59,6 +59,9 @@ def read_replies(path: Path) -> tuple[StoredReply, ...]:
         DatasetError: the file is missing, of another form, or answers a prompt twice for one model.
     """
     replies = _read_csv(path) if path.suffix == ".csv" else _read_lines(path)
+    if not replies:
+        msg = f"{path.name}: holds no reply; expected lines with model, prompt and response"
+        raise DatasetError(msg)
     seen: set[tuple[str, str]] = set()
     for reply in replies:
         key = (reply.model, reply.prompt)
@@ -86,15 +89,17 @@ def _read_csv(path: Path) -> tuple[StoredReply, ...]:
 
 def _read_lines(path: Path) -> tuple[StoredReply, ...]:
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = path.read_text("utf-8-sig").split("\n")  # not U+2028 and the like, which a text may hold
     except (OSError, UnicodeDecodeError) as failure:
         msg = f"{path.name}: cannot be read: {reason_of(failure)}"
         raise DatasetError(msg) from failure
     replies: list[StoredReply] = []
     for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
         try:
             replies.append(StoredReply.model_validate(json.loads(line)))
-        except (ValueError, ValidationError) as failure:
+        except (ValueError, RecursionError, ValidationError) as failure:
             msg = f"{path.name} line {number}: expected an object with model, prompt and response"
             raise DatasetError(msg) from failure
     return tuple(replies)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 
 from evals.datasets.load import hash_file
@@ -228,8 +228,8 @@ class _Scored:
         """Yield what is wrong."""
         yield from self._found.told()
         met = 0
-        only_failed = [one for one in self._failed.counts() if one[1:3] not in self._scored]
-        for place, key, of, count in (*self._scored.counts(), *only_failed):
+        only_failed = (one for one in self._failed.counts() if one[1:3] not in self._scored)
+        for place, key, of, count in chain(self._scored.counts(), only_failed):
             expected = int(of in _LEAST and self._answers[place] >= _LEAST[of])
             if count > 1 or not expected:
                 yield f": trial {key[:12]} is scored {count} times, expected {expected}"

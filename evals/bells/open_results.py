@@ -39,8 +39,8 @@ def read_open_results(folder: Path) -> tuple[ItemVerdict, ...]:
 
 def _read(path: Path) -> dict[str, object]:
     try:
-        value: object = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+        value: object = json.loads(path.read_text("utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:
         msg = f"{path}: cannot be read: {reason_of(error)}"
         raise DatasetError(msg) from error
     if not isinstance(value, dict):

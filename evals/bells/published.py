@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evals.bells.verdicts import SEVERITIES, BellsItem, ItemVerdict, Severity
+from evals.reasons import reason_of
 from supervisors.errors import DatasetError
 from supervisors.types import Label
 
@@ -51,10 +52,10 @@ def read_sample(path: Path) -> tuple[ItemVerdict, ...]:
 
 def _read_rows(path: Path) -> list[dict[str, str]]:
     try:
-        with path.open(encoding="utf-8", newline="") as lines:
+        with path.open(encoding="utf-8-sig", newline="") as lines:
             return [{str(key): value or "" for key, value in row.items()} for row in csv.DictReader(lines)]
-    except OSError as error:
-        msg = f"{path.name}: cannot be read: {error.strerror}"
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        msg = f"{path.name}: cannot be read: {reason_of(error)}"
         raise DatasetError(msg) from error
 
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from evals.bells.verdicts import FAMILIES, ItemVerdict, by_supervisor, read_verdicts
 from evals.metrics import FAILURES
+from evals.reasons import reason_of
 from evals.statistics.composites import Composite, Term, combine_rates
 from evals.statistics.rates import Observation, Rate, rate, rate_of
 from supervisors.errors import DatasetError
@@ -217,10 +218,13 @@ def load_cells(path: Path) -> Mapping[str, Cells]:
     if path.suffix == ".jsonl":
         return {name: to_cells(group) for name, group in by_supervisor(read_verdicts(path)).items()}
     try:
-        systems = TypeAdapter(dict[str, dict[_CellName, _Counts]]).validate_json(path.read_bytes(), strict=True)
+        systems = TypeAdapter(dict[str, dict[_CellName, _Counts]]).validate_json(
+            path.read_bytes().removeprefix(b"\xef\xbb\xbf"), strict=True
+        )
         return {name: _cells_from_counts(counts) for name, counts in systems.items()}
-    except ValueError as error:
-        msg = f"{path.name}: expected supervisor → cell → [flagged, judged] with cells {', '.join(_COUNTED)}: {error}"
+    except (OSError, ValueError) as error:
+        first = error.errors(include_url=False)[0]["msg"] if isinstance(error, ValidationError) else reason_of(error)
+        msg = f"{path.name}: expected supervisor → cell → [flagged, judged] with cells {', '.join(_COUNTED)}: {first}"
         raise DatasetError(msg) from error
 
 

@@ -69,7 +69,7 @@ def read_traces(path: Path) -> tuple[Trace, ...]:
         DatasetError: the file cannot be read, or a line is no trace, with its number.
     """
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         msg = f"{path}: cannot be read: {reason_of(error)}"
         raise DatasetError(msg) from error
@@ -82,7 +82,7 @@ def read_traces(path: Path) -> tuple[Trace, ...]:
 def _object(line: str, path: Path, number: int) -> dict[str, Json]:
     try:
         value: object = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         msg = f"{path}: line {number} is no JSON: {error}"
         raise DatasetError(msg) from error
     if not isinstance(value, dict):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import math
+from contextlib import suppress
 from pathlib import Path
 
 from evals.commands.output import Output
@@ -137,12 +139,10 @@ def check_limits(max_p95: float | None, max_cost: float | None) -> None:
     Raises:
         ConfigError: one is no number, or below 0, or the time is 0.
     """
-    if max_p95 is not None and not max_p95 > 0:
-        msg = f"--max-p95 {max_p95:g}: expected seconds above 0, such as 0.2"
-        raise ConfigError(msg)
-    if max_cost is not None and not max_cost >= 0:
-        msg = f"--max-cost {max_cost:g}: expected US dollars, 0 or more"
-        raise ConfigError(msg)
+    if max_p95 is not None:
+        check_number("--max-p95", max_p95, 0, above=True)
+    if max_cost is not None:
+        check_number("--max-cost", max_cost, 0)
 
 
 def find_run(args: argparse.Namespace, out: Output, name: str) -> RunFolder:
@@ -152,8 +152,9 @@ def find_run(args: argparse.Namespace, out: Output, name: str) -> RunFolder:
         ConfigError: there is none.
     """
     for path in (Path(name), runs_dir(args, out) / name):
-        if (path / "manifest.json").is_file():
-            return RunFolder(path)
+        with suppress(OSError):  # a name that no file can have names no run
+            if (path / "manifest.json").is_file():
+                return RunFolder(path)
     msg = f"no run {name!r}; `evals list runs` shows those in {runs_dir(args, out)}"
     raise ConfigError(msg)
 
@@ -181,6 +182,7 @@ def to_options(
     """
     system: Path | None = getattr(args, "system", None)
     share, count = _errors(args.max_errors)
+    tokens: int | None = args.max_run_tokens
     return RunOptions(
         sets=tuple(args.sets),
         data_dir=str(data_dir(args, out)),
@@ -191,8 +193,8 @@ def to_options(
         arms=arms,
         selection=to_selection(args, only),
         sampling=Sampling(
-            getattr(args, "temperature", 0.0),
-            getattr(args, "max_tokens", 256),
+            check_number("--temperature", getattr(args, "temperature", 0.0), 0),
+            _at_least("--max-tokens", getattr(args, "max_tokens", 256), 1),
             None if system is None else _read(system),
             getattr(args, "reasoning_effort", None),
         ),
@@ -204,16 +206,16 @@ def to_options(
         price=_price(args.price),
         allow_unpriced=args.allow_unpriced,
         concurrency=_concurrency(args.concurrency),
-        timeout_s=args.timeout,
+        timeout_s=_above("--timeout", args.timeout),
         max_retries=_at_least("--max-retries", args.max_retries, 0),
         limits=Limits(
-            deadline_s=args.deadline,
-            rate_rpm=args.rate,
-            max_cost=args.max_cost,
+            deadline_s=_above("--deadline", args.deadline),
+            rate_rpm=None if args.rate is None else _above("--rate", args.rate),
+            max_cost=None if args.max_cost is None else check_number("--max-cost", args.max_cost, 0),
             max_errors=count,
             max_error_share=share,
-            max_run_tokens=args.max_run_tokens,
-            max_run_s=args.max_run_s,
+            max_run_tokens=None if tokens is None else _at_least("--max-run-tokens", tokens, 0),
+            max_run_s=None if args.max_run_s is None else check_number("--max-run-s", args.max_run_s, 0),
         ),
         hash_only=args.hash_only,
         accept_drift=args.accept_drift,
@@ -242,6 +244,31 @@ def _read(path: Path) -> str:
         raise ConfigError(msg) from error
 
 
+def check_number(option: str, value: float, least: float, *, above: bool = False, most: float = math.inf) -> float:
+    """Return the number of an option.
+
+    Args:
+        option: its name.
+        value: as given.
+        least: smallest number allowed.
+        above: it has to be larger than `least`.
+        most: largest number allowed.
+
+    Raises:
+        ConfigError: it is no number, or out of its range; not a number is neither.
+    """
+    if not (least < value if above else least <= value) or not value <= most or math.isinf(value):
+        span = f"above {least:g}" if above else f"at least {least:g}"
+        limit = "" if math.isinf(most) else f" and at most {most:g}"
+        msg = f"{option} is {value:g}, expected a number {span}{limit}"
+        raise ConfigError(msg)
+    return value
+
+
+def _above(option: str, value: float) -> float:
+    return check_number(option, value, 0, above=True)
+
+
 def _at_least(option: str, value: int, least: int) -> int:
     if value < least:
         msg = f"{option} is {value}, expected at least {least}"
@@ -252,7 +279,7 @@ def _at_least(option: str, value: int, least: int) -> int:
 def _concurrency(text: str) -> int | None:
     if str(text) == "auto":
         return None
-    if not str(text).isdigit() or not 1 <= int(text) <= 1000:
+    if not str(text).isdecimal() or not 1 <= int(text) <= 1000:
         msg = f"--concurrency {text}: expected auto or a number from 1 to 1000"
         raise ConfigError(msg)
     return int(text)
@@ -261,7 +288,7 @@ def _concurrency(text: str) -> int | None:
 def _errors(text: str) -> tuple[float, int | None]:
     """Return share and number of errors that stop a run."""
     digits = str(text).removesuffix("%")
-    if not digits.isdigit() or (str(text).endswith("%") and int(digits) > 100):
+    if not digits.isdecimal() or (str(text).endswith("%") and int(digits) > 100):
         msg = f"--max-errors {text}: expected a number such as 10, or a share such as 20%"
         raise ConfigError(msg)
     return (int(digits) / 100, None) if str(text).endswith("%") else (1.0, int(digits))
@@ -275,7 +302,7 @@ def _price(text: str | None) -> tuple[float, float] | None:
         found = (float(left), float(right))
     except ValueError:
         found = (-1.0, -1.0)
-    if min(found) < 0:
+    if not all(0 <= one < math.inf for one in found):
         msg = f"--price {text}: expected IN:OUT in US dollars for a million tokens, such as 0.15:0.60"
         raise ConfigError(msg)
     return found

@@ -69,6 +69,9 @@ def run(args: argparse.Namespace, out: Output) -> int:
         _show_scores(_of_counts(path), out)
         return Exit.DONE
     verdicts = _verdicts(args, out, path)
+    if not verdicts:
+        out.problem(f"nothing was evaluated: {args.source} holds no verdict")
+        return Exit.FAILED
     if args.action == "export":
         _export(verdicts, out)
         return Exit.DONE

@@ -49,7 +49,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
         msg = f"--show {args.show}: expected 0 or more"
         raise ConfigError(msg)
     sides = [load_side(find_run(args, out, name), args.scorer, by_target=args.by_target) for name in args.runs]
-    named = tuple([find_measure(name).name for name in args.metric])
+    named = tuple(dict.fromkeys([find_measure(name).name for name in args.metric]))  # twice would adjust for two
     plan = Plan(
         measures=named or default_measures([*sides[0].cases.values()]),
         design="unpaired" if args.unpaired else "paired",

@@ -74,7 +74,9 @@ def run(args: argparse.Namespace, out: Output) -> int:
         checked = check_rows(suite_of(options).templates()[: args.limit], seed=args.seed, runs=args.num_runs)
         out.result(to_json(checked), [f"{name}: {value}" for name, value in _facts(checked).items()])
         out.note(f"guard {guard or 'built in'}: valid; no call was made")
-        return Exit.DONE
+        if not checked.rows:
+            out.problem("nothing would be evaluated: no row is left; look at --suite, --limit and --rows")
+        return Exit.DONE if checked.rows else Exit.FAILED
     return start(args, out, prepared)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from evals.commands.arguments import add_common, check_limits, find_run
+from evals.commands.arguments import add_common, check_limits, check_number, find_run
 from evals.commands.output import Output, Subparsers
 from evals.exits import Exit
 from evals.folder import make_folder, write_file, write_json
@@ -179,7 +180,7 @@ def _costs(text: str | None) -> Costs | None:
     except ValueError as error:
         msg = f"--cost {text}: expected MISS:FALSE:SHARE, such as 10:1:0.01"
         raise ConfigError(msg) from error
-    if min(miss, false) < 0 or not 0 < share < 1:
+    if not all(0 <= one < math.inf for one in (miss, false)) or not 0 < share < 1:
         msg = f"--cost {text}: expected costs from 0 up and a share between 0 and 1"
         raise ConfigError(msg)
     return Costs(miss, false, share)
@@ -208,6 +209,8 @@ def run_transfer(args: argparse.Namespace, out: Output) -> int:
     else:
         supervisor = choose_supervisor(judged, next(iter(args.supervisor), None))
     budgets = tuple(args.budget) or _TRANSFER_BUDGETS
+    for budget in budgets:
+        check_number("--budget", budget, 0, above=True, most=1)
     matrices = [make_matrix(prepared, supervisor, budget) for budget in budgets]
     out.result(to_json(matrices), [line for matrix in matrices for line in matrix_lines(matrix)])
     if args.out is not None:
@@ -246,6 +249,8 @@ def run_combine(args: argparse.Namespace, out: Output) -> int:
         msg = f"no supervisor {', '.join(missing)} in this run; it has {', '.join(known)}"
         raise ConfigError(msg)
     check_limits(args.max_p95, args.max_cost)
+    if args.max_fpr is not None:
+        check_number("--max-fpr", args.max_fpr, 0, most=1)
     found = combine_all(judged, names, Limits(args.max_fpr, args.max_p95, args.max_cost), args.size)
     out.result(to_json(found), combination_lines(found, max(0, args.show)))
     return Exit.DONE

@@ -8,7 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from evals.commands.arguments import add_common, add_guard, add_running, add_selection, add_target, to_options
+from evals.commands.arguments import (
+    add_common,
+    add_guard,
+    add_running,
+    add_selection,
+    add_target,
+    check_number,
+    to_options,
+)
 from evals.commands.output import Output, Subparsers
 from evals.exits import Exit
 from evals.plan import PlannedTrial
@@ -77,6 +85,8 @@ def add_parsers(commands: Subparsers) -> None:
 def run(args: argparse.Namespace, out: Output) -> int:
     """Run `evals plan`."""
     aim = _aim(args)
+    if args.seconds_a_call is not None:
+        check_number("--seconds-a-call", args.seconds_a_call, 0)
     prepared = prepare(to_options(args, out, None), out.environ)
     groups: dict[str, list[PlannedTrial]] = {}
     for trial in prepared.plan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from pathlib import Path
 
 from evals.attempts import as_object
@@ -15,7 +16,7 @@ from evals.folder import RunFolder
 from evals.journal import JsonObject
 from evals.report.beside import keep_published
 from evals.report.files import all_tables, report_line, write_report
-from evals.rows import join, policy_verdict, to_outcome
+from evals.rows import Row, join, policy_verdict, to_outcome
 from evals.scoring import apply_rule
 from evals.statistics.jsonable import Json, to_json
 from evals.summary import Loaded, load_run, write_summary
@@ -94,14 +95,19 @@ def run_show(args: argparse.Namespace, out: Output) -> int:
     folder = find_run(args, out, args.name)
     run = load_run(folder)
     wanted: str = args.item
-    found = [trial for trial in run.plan if trial.item_id == wanted or trial.item_id.startswith(wanted)]
+    rows = join(run.plan, run.counted, None)
+    found = [rows[place] for place, trial in enumerate(run.plan) if trial.item_id.startswith(wanted)]
     if not found:
         msg = f"no item {wanted!r} in {folder.path}; ids begin like {run.plan[0].item_id if run.plan else '-'}"
         raise ConfigError(msg)
+    keys = {row.planned.trial_key for row in found}
+    times = Counter(key for line in run.lines if (key := str(line.get("trial_key"))) in keys)
+    hidden = {name for name in {row.planned.dataset for row in found} if _is_sensitive(name)}
     shown: list[Json] = []
-    for trial in found:
-        withheld = not args.with_sensitive and _is_sensitive(trial.dataset)
-        described = _describe(folder, run, trial.trial_key, with_text=args.with_text and not withheld)
+    for row in found:
+        withheld = not args.with_sensitive and row.planned.dataset in hidden
+        described = _describe(folder, run, row, with_text=args.with_text and not withheld)
+        described["lines_of_this_trial"] = times[row.planned.trial_key]
         if args.with_text and withheld:
             described["answer_withheld"] = "the data set is sensitive: --with-sensitive shows it"
         shown.append(described)
@@ -114,8 +120,8 @@ def _is_sensitive(dataset: str) -> bool:
     return any(listed.card is not None and listed.card.sensitive for listed in list_cards() if listed.id == dataset)
 
 
-def _describe(folder: RunFolder, run: Loaded, key: str, *, with_text: bool) -> JsonObject:
-    row = next(row for row in join(run.plan, run.counted, None) if row.planned.trial_key == key)
+def _describe(folder: RunFolder, run: Loaded, row: Row, *, with_text: bool) -> JsonObject:
+    key = row.planned.trial_key
     label, cause = policy_verdict(row)
     scores: JsonObject = {scores.scorer_id: to_json(scores.by_key.get((key, "answer"))) for scores in run.scores}
     described: JsonObject = {
@@ -124,7 +130,6 @@ def _describe(folder: RunFolder, run: Loaded, key: str, *, with_text: bool) -> J
         "policy": {"label": label.value if label else None, "cause": cause.value if cause else None},
         "scores": scores,
         "counts_as": to_json(to_outcome(row)),
-        "lines_of_this_trial": sum([line.get("trial_key") == key for line in run.lines]),
     }
     if with_text:
         sha256 = as_object(row.fields.get("answer")).get("sha256")

@@ -6,7 +6,7 @@ import argparse
 import time
 from pathlib import Path
 
-from evals.commands.arguments import add_common, find_run
+from evals.commands.arguments import add_common, check_number, find_run
 from evals.commands.output import Output, Subparsers
 from evals.commands.progress import progress_line
 from evals.exits import Exit
@@ -16,7 +16,7 @@ from evals.nouns import count_of
 from evals.plan import read_plan
 from evals.state import Counting, progress_of
 from evals.statistics.jsonable import to_json
-from supervisors.errors import ConfigError, StoreError
+from supervisors.errors import StoreError
 
 
 def add_parsers(commands: Subparsers) -> None:
@@ -36,9 +36,7 @@ def add_parsers(commands: Subparsers) -> None:
 
 def run(args: argparse.Namespace, out: Output) -> int:
     """Run `evals watch` until the run is complete, ended, or has been shown once."""
-    if not args.every > 0:
-        msg = f"--every {args.every:g}: expected seconds above 0"
-        raise ConfigError(msg)
+    check_number("--every", args.every, 0, above=True)
     folder = find_run(args, out, args.name)
     while True:
         ended = _show(folder, out)

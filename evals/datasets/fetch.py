@@ -15,7 +15,7 @@ import httpx
 
 from evals.datasets.card import Card, FilePin
 from evals.datasets.load import hash_file, how_to_obtain, is_fetchable
-from supervisors.errors import DatasetError
+from supervisors.errors import DatasetError, StoreError
 
 _HOSTS = {
     "github": "https://raw.githubusercontent.com/{repo}/{revision}/{path}",
@@ -161,9 +161,17 @@ def _licence_note(card: Card) -> str:
 
 
 def _write(path: Path, data: bytes, licence: str) -> None:
-    """Write the file and its licence note; the file appears last and whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.with_name(path.name + ".licence.txt").write_text(licence, encoding="utf-8")
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as stream:
-        stream.write(data)
-    Path(stream.name).replace(path)
+    """Write the file and its licence note; the file appears last and whole.
+
+    Raises:
+        StoreError: the disk does not take them.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.with_name(path.name + ".licence.txt").write_text(licence, encoding="utf-8")
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as stream:
+            stream.write(data)
+        Path(stream.name).replace(path)
+    except OSError as error:
+        msg = f"{path}: cannot be written: {error.strerror}"
+        raise StoreError(msg) from error

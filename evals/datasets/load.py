@@ -20,9 +20,9 @@ from evals.types import Item, Truth
 from supervisors.errors import DatasetError
 
 DATA_DIR = Path("data")
+"""Where data sets are looked for when nobody says where."""
 _LISTED = 2
 """So many files are named one by one in a line of advice."""
-"""Where data sets are looked for when nobody says where."""
 
 State = Literal["present", "missing", "drifted", "gated"]
 

@@ -14,7 +14,8 @@ from evals.datasets.card import Card
 from evals.datasets.load import Drift, FileFacts, Loaded, count_labels, read_dataset
 from evals.datasets.narrow import is_object
 from evals.datasets.registry import load_card
-from supervisors.errors import DatasetError
+from evals.reasons import reason_of
+from supervisors.errors import DatasetError, StoreError
 
 LOCK_NAME = "data.lock.json"
 _FORMAT = 1
@@ -87,12 +88,20 @@ def lock_entry(loaded: Loaded) -> LockEntry:
 
 
 def write_lock(entries: Mapping[str, LockEntry], path: Path) -> None:
-    """Write a lock file at once: a reader sees the old one or the new one, never half of it."""
+    """Write a lock file at once: a reader sees the old one or the new one, never half of it.
+
+    Raises:
+        StoreError: the disk does not take it.
+    """
     body = {"format_version": _FORMAT, "datasets": {name: asdict(entries[name]) for name in sorted(entries)}}
     text = json.dumps(body, ensure_ascii=False, indent=2) + "\n"
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as stream:
-        stream.write(text)
-    Path(stream.name).replace(path)
+    try:
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as stream:
+            stream.write(text)
+        Path(stream.name).replace(path)
+    except OSError as error:
+        msg = f"{path}: cannot be written: {error.strerror}"
+        raise StoreError(msg) from error
 
 
 def read_lock(path: Path) -> dict[str, LockEntry]:
@@ -102,7 +111,7 @@ def read_lock(path: Path) -> dict[str, LockEntry]:
         DatasetError: it is missing, or not a lock of this format.
     """
     try:
-        body: object = json.loads(path.read_text(encoding="utf-8"))
+        body: object = json.loads(path.read_text(encoding="utf-8-sig"))
         if not is_object(body) or body.get("format_version") != _FORMAT:
             msg = f"{path.name}: expected a lock of format_version {_FORMAT}"
             raise DatasetError(msg)
@@ -110,8 +119,9 @@ def read_lock(path: Path) -> dict[str, LockEntry]:
     except OSError as error:
         msg = f"{path.name}: cannot be read: {error.strerror}; `evals data lock SET…` writes it"
         raise DatasetError(msg) from error
-    except (ValueError, ValidationError) as error:
-        msg = f"{path.name}: is not a data lock: {error}"
+    except (ValueError, RecursionError) as error:
+        said = error.errors(include_url=False)[0]["msg"] if isinstance(error, ValidationError) else reason_of(error)
+        msg = f"{path.name}: is not a data lock: {said}"
         raise DatasetError(msg) from error
 
 

@@ -84,8 +84,7 @@ def _read(path: Path) -> _Report:
     attempts: dict[str, JsonObject] = {}
     evals: list[JsonObject] = []
     kinds: Counter[str] = Counter()
-    for number_, line in enumerate(path.read_bytes().splitlines(), start=1):
-        entry = _parse(path, number_, line)
+    for entry in _entries(path):
         kind = str(entry.get("entry_type"))
         kinds[kind] += 1
         if kind == "start_run setup":
@@ -103,6 +102,13 @@ def _read(path: Path) -> _Report:
         raise DatasetError(msg)
     ignored = {f"{kind} lines": count for kind, count in sorted(kinds.items()) if kind not in _USED}
     return _Report(setup, version, tuple(attempts.values()), tuple(evals), kinds["completion"] > 0, ignored)
+
+
+def _entries(path: Path) -> Iterator[JsonObject]:
+    """Yield the objects of a file, a line each; blank lines are none."""
+    for number_, line in enumerate(path.read_bytes().removeprefix(b"\xef\xbb\xbf").splitlines(), start=1):
+        if line.strip():
+            yield _parse(path, number_, line)
 
 
 def _parse(path: Path, number_: int, line: bytes) -> JsonObject:

@@ -132,7 +132,7 @@ def parse_rows(text: str, name: str) -> tuple[Row, ...]:
     """
     reader = TypeAdapter(_FileRow)
     rows: list[Row] = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:

@@ -61,7 +61,7 @@ def _text(path: Path) -> str:
 def _json(path: Path) -> object:
     try:
         return json.loads(_text(path))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         msg = f"{path.name}: is not JSON: {error}"
         raise DatasetError(msg) from error
 

@@ -89,7 +89,7 @@ def parse(text: str, where: Path) -> tuple[Published, ...]:
         return _LIST.validate_json(text)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
-        msg = f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+        msg = ": ".join([part for part in (str(where), ".".join(map(str, first["loc"])), first["msg"]) if part])
         raise DatasetError(msg) from error
 
 

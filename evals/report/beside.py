@@ -12,6 +12,7 @@ from evals.client import number
 from evals.folder import RunFolder, write_file
 from evals.journal import JsonObject
 from evals.manifest import read_manifest
+from evals.nouns import count_of
 from evals.published.readers import HELM_SCORE, read_published
 from evals.published.saturation import saturation_of
 from evals.published.shipped import shipped
@@ -39,7 +40,8 @@ def keep_published(folder: RunFolder, files: Sequence[Path]) -> None:
     chosen = [one for one in found if one.dataset in sets]
     if not chosen:
         named = sorted({one.dataset or one.named for one in found})
-        msg = f"--published: no number of {', '.join(sorted(sets))} in {len(files)} files; they have {', '.join(named)}"
+        held = ", ".join(named) or "none of anything"
+        msg = f"--published: no number of {', '.join(sorted(sets))} in {count_of(len(files), 'file')}, but of {held}"
         raise ConfigError(msg)
     write_file(folder.published, dump(chosen))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 from evals.attempts import as_object
@@ -17,9 +17,11 @@ from evals.report.figures import sections_of
 from evals.report.plots import Point, draw_plane
 from evals.report.svg import Figure
 from evals.rows import Row
+from evals.statistics.clusters import Clusters
 from evals.statistics.jsonable import Json
+from evals.statistics.rates import Rate, macro_average
+from evals.statistics.rates import rate as rate_from
 
-_Z95 = 1.959963984540054
 _RATES = ("detection_rate", "false_positive_rate")
 
 
@@ -29,20 +31,25 @@ class Mean:
 
     Args:
         estimate: in 0..1.
-        lo: lower end of its 95 % interval.
+        lo: lower end of its 95 % interval, None when a set has none.
         hi: upper end.
         sets: data sets.
         n: items over all sets.
     """
 
     estimate: float
-    lo: float
-    hi: float
+    lo: float | None
+    hi: float | None
     sets: int
     n: int
 
+    @property
+    def span(self) -> tuple[float, float] | None:
+        """Return the interval."""
+        return None if self.lo is None or self.hi is None else (self.lo, self.hi)
+
     def __str__(self) -> str:
-        return f"{self.estimate:.3f} [{self.lo:.3f}, {self.hi:.3f}]"
+        return f"{self.estimate:.3f}" + ("" if self.span is None else f" [{self.lo:.3f}, {self.hi:.3f}]")
 
 
 @dataclass(slots=True)
@@ -73,26 +80,25 @@ class Measured:
 
 
 def mean_of(rates: Sequence[Json]) -> Mean | None:
-    """Return the mean of rates with a normal interval from shrunken variances, (k + 2) of (n + 4) each.
-
-    Source: Agresti and Coull, "Approximate is better than exact", The American Statistician 52 (1998), for the
-    shrinking, which keeps a rate of zero from having no variance.
-    """
-    estimates: list[float] = []
-    variance, items = 0.0, 0
-    for rate in rates:
-        body = as_object(rate)
-        k, n = number(body.get("k")), number(body.get("n"))
-        if not n or k is None:
-            return None
-        share = (k + 2) / (n + 4)
-        variance += share * (1 - share) / (n + 4)
-        estimates.append(k / n)
-        items += int(n)
-    if not estimates:
+    """Return the mean of rates of a summary with its interval; None unless every one has a scored trial."""
+    found = [_to_rate(as_object(rate)) for rate in rates]
+    known = [rate for rate in found if rate is not None]
+    if not known or len(known) < len(found):
         return None
-    centre, half = sum(estimates) / len(estimates), _Z95 * math.sqrt(variance) / len(estimates)
-    return Mean(centre, max(0.0, centre - half), min(1.0, centre + half), len(estimates), items)
+    mean = macro_average(known)
+    return Mean(mean.estimate or 0.0, mean.lo, mean.hi, len(known), sum([rate.n for rate in known]))
+
+
+def _to_rate(body: JsonObject) -> Rate | None:
+    """Return a stored rate with its effective number of trials, as far as a mean looks at it."""
+    k, n = number(body.get("k")), number(body.get("n"))
+    if not n or k is None:
+        return None
+    made = rate_from(int(k), int(n))
+    n_eff = number(as_object(body.get("clusters")).get("n_eff"))
+    ends = [number(body.get(end)) for end in ("lo", "hi")]
+    clusters = None if n_eff is None else Clusters(0, None, None, n_eff, None, None, None)
+    return replace(made, lo=ends[0], hi=ends[1], clusters=clusters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +249,7 @@ def draw_frontier(frontier: Frontier) -> Figure:
     for one in frontier.measured:
         dr, fpr = one.mean(_RATES[0], frontier.harmful), one.mean(_RATES[1], frontier.benign)
         if dr is not None and fpr is not None:
-            spans = (fpr.lo, fpr.hi), (dr.lo, dr.hi)
-            points.append(Point(one.name, fpr.estimate, dr.estimate, f"{dr} (n={dr.n})", f"{fpr} (n={fpr.n})", *spans))
+            said = f"{dr} (n={dr.n})", f"{fpr} (n={fpr.n})"
+            points.append(Point(one.name, fpr.estimate, dr.estimate, *said, fpr.span, dr.span))
     means = f"mean detection over {', '.join(frontier.harmful)}; false positives over {', '.join(frontier.benign)}"
     return draw_plane("frontier", f"Supervisors: {means}", "false positive rate", points, share=False)

@@ -284,13 +284,23 @@ def _missing_cause(value: object) -> str | None:
 def macro_average(rates: Sequence[Rate], level: float = 0.95) -> Mean:
     """Average rates over data sets with equal weight (Q-07); sets without a scored trial are counted as missing.
 
-    The interval treats the sets as independent strata and is None when one of them has no variance estimate.
+    The interval treats the sets as independent strata, each with its effective number of trials and a shrunken share,
+    so that sets without a single hit are not taken for certain. That of one set is its own; None when one has none.
+
+    Source: Agresti and Coull, "Approximate is better than exact", The American Statistician 52 (1998): (k + 2)/(n + 4).
     """
     mean = mean_of([one.estimate for one in rates])
-    variances = [one.variance for one in rates if one.estimate is not None]
-    known = [variance for variance in variances if variance is not None]
-    if mean.estimate is None or len(known) < len(variances):
+    scored = [one for one in rates if one.estimate is not None]
+    if mean.estimate is None or any(one.lo is None for one in scored):
         return mean
-    half = two_sided_z(level) * math.sqrt(math.fsum(known)) / len(known)
+    if len(scored) == 1:
+        return Mean(mean.estimate, 1, mean.missing, scored[0].lo, scored[0].hi)
+    half = two_sided_z(level) * math.sqrt(math.fsum([_shrunken_variance(one) for one in scored])) / len(scored)
     lo, hi = max(0.0, mean.estimate - half), min(1.0, mean.estimate + half)
     return Mean(mean.estimate, mean.n, mean.missing, lo, hi)
+
+
+def _shrunken_variance(one: Rate) -> float:
+    n = one.n_eff + 4
+    share = ((one.estimate or 0.0) * one.n_eff + 2) / n
+    return share * (1 - share) / n

@@ -36,7 +36,7 @@ def test_memory_hardly_grows_with_the_trials(tmp_path: Path) -> None:
     """Hold the peaks of a run against those of one with four times the trials, of four times the items."""
     few, many = 2_000, 8_000
     peaks: dict[str, list[int]] = {
-        phase: [] for phase in ("resume to the end", "score", "summary and report", "export")
+        phase: [] for phase in ("resume to the end", "score", "summary and report", "verify", "export")
     }
     for trials in (few, many):
         folder = tmp_path / str(trials)
@@ -46,6 +46,7 @@ def test_memory_hardly_grows_with_the_trials(tmp_path: Path) -> None:
             found.append(memory_of(partial(PHASES[phase], trials, folder)))
     grown = {phase: round((most - least) / (many - few)) for phase, (least, most) in peaks.items()}
     assert max(grown.values()) <= _BYTES_A_TRIAL, grown
+    assert grown["verify"] <= _BYTES_A_TRIAL / 2, grown  # a tuple of every answer takes as much as that again
 
 
 def _write_run(trials: int, folder: Path) -> None:

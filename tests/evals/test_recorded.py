@@ -91,3 +91,17 @@ def test_a_row_without_a_response_is_named(tmp_path: Path) -> None:
 def test_an_unknown_model_is_named_with_those_there_are(replies: tuple[StoredReply, ...]) -> None:
     with pytest.raises(ConfigError, match=r"no stored reply of model 'c'; the file has a, b"):
         check_models(replies, "c")
+
+
+def test_a_line_ends_at_a_line_feed_only_and_a_mark_or_a_blank_line_is_nothing(tmp_path: Path) -> None:  # DS-07
+    file = tmp_path / "replies.jsonl"
+    line = '{"model": "m", "prompt": "a\u2028b\u0085c", "response": "r"}\r\n'
+    file.write_bytes(b"\xef\xbb\xbf" + line.encode() + b"\r\n")
+    (reply,) = read_replies(file)
+    assert reply.prompt == "a\u2028b\u0085c"
+    file.write_bytes(b"\n")
+    with pytest.raises(DatasetError, match=r"replies\.jsonl: holds no reply"):
+        read_replies(file)
+    file.write_bytes(b"[" * 100_000)
+    with pytest.raises(DatasetError, match=r"replies\.jsonl line 1: expected an object"):
+        read_replies(file)

@@ -217,3 +217,54 @@ def test_a_sample_says_what_it_is_balanced_by(capsys: Capture) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["replay", "--help"])
     assert "balanced by category, not by truth" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--rate", "0"), ("--rate", "nan"), ("--timeout", "nan"), ("--timeout", "0"), ("--deadline", "-1"),
+        ("--max-cost", "nan"), ("--max-run-s", "-1"), ("--max-run-tokens", "-1"), ("--price", "nan:1"),
+        ("--price", "inf:1"), ("--max-tokens", "0"), ("--temperature", "nan"), ("--concurrency", "\u00b2"),
+        ("--max-errors", "\u00b2"), ("--retries", "x"),
+    ],
+)  # fmt: skip
+def test_a_number_that_no_run_can_keep_is_refused(
+    option: str, value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:  # H-101
+    given = ["replay", "smoke", "--target", "fake", "--yes", "--runs-dir", str(tmp_path), option, value]
+    if option == "--retries":
+        with pytest.raises(SystemExit, match="2"):
+            main(given)
+    else:
+        assert main(given) == 2
+    assert option in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("transfer", "run", "--budget", "0"),
+        ("transfer", "run", "--budget", "nan"),
+        ("combine", "run", "--max-fpr", "nan"),
+        ("thresholds", "run", "--cost", "nan:1:0.5"),
+        ("plan", "smoke", "--seconds-a-call", "-1"),
+        ("watch", "run", "--every", "nan"),
+        ("verify", "x" * 300),
+        ("nessie", "--target", "fake", "--rows", "empty", "--dry-run"),
+        ("bells", "table", "empty.jsonl"),
+        ("data", "lock", "smoke", "--lock-file", "nowhere/lock.json"),
+    ],
+    ids=" ".join,
+)
+def test_a_wrong_number_or_an_empty_file_is_a_line_and_no_traceback(
+    asked: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("empty", "empty.jsonl"):
+        (tmp_path / name).write_bytes(b"")
+    made = ["direct", "smoke", "--limit", "2", "--yes", "--quiet", "--run-name", "run", "--runs-dir", str(tmp_path)]
+    assert main(made) == 0
+    named = [str(tmp_path / word) if word.startswith(("empty", "nowhere")) else word for word in asked]
+    code = main([*named, "--runs-dir", str(tmp_path)])
+    assert code == (1 if asked[0] in ("nessie", "bells", "data") else 2)
+    assert capsys.readouterr().err.splitlines()[-1].startswith("evals: ")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -33,14 +34,23 @@ def test_a_mean_weighs_data_sets_alike() -> None:
     mean = mean_of([rate(10, 10), rate(0, 1000)])
     assert mean is not None
     assert (mean.estimate, mean.sets, mean.n) == (0.5, 2, 1010)
-    assert mean.lo < 0.5 < mean.hi <= 1.0
+    assert mean.span is not None
+    assert mean.span[0] < 0.5 < mean.span[1] <= 1.0
 
 
-def test_a_rate_of_zero_still_has_an_interval() -> None:
-    mean = mean_of([rate(0, 20)])
+def test_rates_of_zero_still_have_an_interval() -> None:
+    mean = mean_of([rate(0, 20), rate(0, 20)])
     assert mean is not None
     assert mean.estimate == mean.lo == 0.0
-    assert mean.hi == pytest.approx(0.110, abs=0.001)  # 1.96 * sqrt(2/24 * 22/24 / 24)
+    assert mean.hi == pytest.approx(0.110 / math.sqrt(2), abs=0.001)  # 1.96 * sqrt(2/24 * 22/24 / 24 / 2)
+
+
+def test_the_mean_of_one_set_has_the_interval_of_its_rate() -> None:  # H-174, Q-08
+    mean = mean_of([{**rate(1, 20), "lo": 0.01, "hi": 0.24}])
+    assert mean is not None
+    assert (mean.estimate, mean.span) == (0.05, (0.01, 0.24))
+    alone = mean_of([{**rate(1, 20), "lo": None, "hi": None}])
+    assert str(alone) == "0.050"
 
 
 def test_without_items_in_one_set_there_is_no_mean() -> None:

@@ -102,9 +102,20 @@ def test_macro_and_micro_averages_are_two_numbers() -> None:  # Q-07
 
 def test_the_macro_interval_sums_the_variances_of_the_sets() -> None:
     macro = macro_average([rate(50, 100), rate(20, 100)])
-    se = math.sqrt(0.25 / 100 + 0.16 / 100) / 2
+    shares = (52 / 104, 22 / 104)
+    se = math.sqrt(sum(p * (1 - p) / 104 for p in shares)) / 2
     assert macro.hi is not None
     assert macro.hi - 0.35 == pytest.approx(1.959963984540054 * se, abs=1e-12)
+
+
+def test_sets_without_a_single_hit_are_not_taken_for_certain() -> None:
+    macro = macro_average([rate(0, 50), rate(0, 60)])
+    assert (macro.estimate, macro.lo) == (0.0, 0.0)
+    assert macro.hi == pytest.approx(0.03299, abs=1e-5)
+    assert macro_average([rate(0, 50)]).hi == pytest.approx(0.07135, abs=1e-5)  # of one set: its own, Wilson's
+    repeats = macro_average([clustered_rate([ClusterSum(2, 2), ClusterSum(0, 2)] * 10)] * 2)
+    assert repeats.hi is not None
+    assert repeats.hi == pytest.approx(0.5 + 1.959963984540054 * math.sqrt(0.25 / 23.0 / 2), abs=2e-3)
 
 
 def test_a_set_without_a_variance_leaves_the_macro_average_without_an_interval() -> None:
