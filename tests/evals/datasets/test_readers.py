@@ -138,7 +138,7 @@ def test_tsv_and_yaml_are_read() -> None:  # DS-06, H-40
 
 
 def test_yaml_cannot_run_anything() -> None:  # T-26
-    with pytest.raises(DatasetError, match="is not YAML"):
+    with pytest.raises(DatasetError, match="not valid YAML"):
         read_rows(b"- !!python/object/apply:os.getcwd []\n", pin("yaml"))
 
 
@@ -190,5 +190,5 @@ def test_the_texts_of_a_tree_have_paths_and_a_tag_opens_no_file() -> None:  # T-
         {"path": "users/1/bio", "text": "kite"},
     ]
     evil = b"a: !!python/object/apply:os.system ['echo no']\n"
-    with pytest.raises(DatasetError, match="is not YAML"):
+    with pytest.raises(DatasetError, match="not valid YAML"):
         read_rows(evil, pin("yaml-texts"))

@@ -64,4 +64,4 @@ def test_a_users_file_is_kept_with_the_run_and_every_report_has_it(
     board.write_text("benchmark,model,score,n,direction,unit,source,date\nother,mine,50,,higher,percent,blog,2026\n")
     capsys.readouterr()
     assert main(["report", str(run.folder.path), "--published", str(board)]) == 2
-    assert "no number of smoke in 1 files; they have other" in capsys.readouterr().err
+    assert "no number of smoke in 1 file, but of other" in capsys.readouterr().err
