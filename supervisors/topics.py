@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Literal, Self, cast
@@ -30,6 +31,18 @@ from supervisors.types import (
 from supervisors.views import cut_chunks
 
 OFF_TOPIC = "off_topic"
+
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
+
+
+def split_places(text: str) -> Iterator[Place]:
+    """Return where the sentences of a text are."""
+    start = 0
+    for match in _SENTENCE_END.finditer(text):
+        yield Place(start, match.start())
+        start = match.end()
+    yield Place(start, len(text))
 
 
 class Topic(BaseModel):
@@ -96,6 +109,8 @@ class Topics(BaseModel):
         max_chars: characters a vector stands for; a long text dilutes what one sentence of it says.
         overlap: characters two neighbouring stretches share.
         max_chunks: more stretches than this are ``unknown/over_limit``.
+        granularity: ``sentence`` compares every sentence instead of stretches; a stretch dilutes what one of its
+            sentences says.
         timeout_s: its own limit within the stage's.
     """
 
@@ -117,6 +132,7 @@ class Topics(BaseModel):
     max_chars: int = Field(default=1_000, ge=600)
     overlap: int = Field(default=256, ge=256, le=300)
     max_chunks: int = Field(default=64, ge=1)
+    granularity: Literal["stretch", "sentence"] = "stretch"
     timeout_s: float | None = Field(default=None, gt=0)
 
     _cache: _Cache = PrivateAttr(default_factory=_Cache)
@@ -150,11 +166,19 @@ class Topics(BaseModel):
         if len(found.vectors[0]) != len(next(iter(examples.values()))[0]):
             msg = "the embeddings server changed the length of its vectors"
             raise ReplyError(msg, detail="missing_field")
-        nearest = [self._find_nearest(vector, examples) for vector in found.vectors]
+        near = {vector: self._find_nearest(vector, examples) for vector in set(found.vectors)}
+        nearest = [near[vector] for vector in found.vectors]
         verdict = self._conclude(list(zip(pieces.found, nearest, strict=True)), pieces.gap)
         return verdict if self.engine == "minilm" else replace(verdict, tokens=Tokens(found.tokens + spent, 0))
 
     async def _embed(self, texts: Sequence[str], context: Context) -> Embedded:
+        """Return a vector of each text; of the same one twice, the same vector."""
+        different = list(dict.fromkeys(texts))
+        found = await self._ask(different, context)
+        vectors = dict(zip(different, found.vectors, strict=True))
+        return Embedded(tuple([vectors[text] for text in texts]), found.tokens)
+
+    async def _ask(self, texts: Sequence[str], context: Context) -> Embedded:
         if self.engine == "server":
             return await embed(Embedder(self.url or "", self.model or "", self.api_key), texts, context)
         return await asyncio.to_thread(self._embed_here, texts)
@@ -165,8 +189,10 @@ class Topics(BaseModel):
         return self._cache.minilm.embed(texts)
 
     def _cut(self, text: str) -> Iterator[Place]:
-        if text.strip():
-            yield from cut_chunks(len(text), self.max_chars, self.overlap)
+        for part in split_places(text) if self.granularity == "sentence" else [Place(0, len(text))]:
+            if text[part.start : part.end].strip():
+                for start, end in cut_chunks(part.end - part.start, self.max_chars, self.overlap):
+                    yield Place(part.start + start, part.start + end)
 
     async def _embed_examples(self, context: Context) -> tuple[Mapping[str, tuple[Vector, ...]], int]:
         """Return the vectors of the examples, asked for once, and the tokens that took."""

@@ -26,8 +26,8 @@ from supervisors.offload import Offload
 from supervisors.types import Capability, Cause, Context, Exchange, Scope, Stage, Verdict, safe, unknown, unsafe
 from supervisors.variants import Usage
 
-MAX_EXCHANGE_WINDOWS = 1_024
-"""Bound of the work for one exchange: about a second and a half of CPU."""
+EXCHANGE_FACTOR = 16
+"""How many texts of the greatest length one exchange may have: a second and a half of CPU with the default."""
 LOOP_CHARS = 2_000
 """Up to here an exchange costs about a millisecond and is judged on the loop, above it in a thread."""
 
@@ -75,6 +75,8 @@ class EmbeddedGuard(BaseModel):
             ``abstain`` makes it ``unknown/abstained``. Only the second looks, so that the first costs nothing.
         granularity: ``sentence`` judges every sentence too: finds one harmful sentence in a long text, where it is
             diluted otherwise, and raises false alarms with every sentence of a harmless one.
+        max_windows: windows of 2,000 characters a text may have; of a longer one the verdict is
+            ``unknown/over_limit``. Every window is one more chance of a false alarm, and costs a millisecond or two.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -91,6 +93,7 @@ class EmbeddedGuard(BaseModel):
     variants: frozenset[VariantName] = VARIANTS
     granularity: Literal["segment", "sentence"] = "segment"
     on_language: OnLanguage = "judge"
+    max_windows: int = Field(default=MAX_WINDOWS, ge=1, le=1_024)
 
     _weights: Weights = PrivateAttr()
     _limits: dict[HeadName, float] = PrivateAttr()
@@ -189,7 +192,7 @@ class EmbeddedGuard(BaseModel):
 
     def _score(self, normalised: str, scope: Scope, transform: str | None, found: _Findings, *, bounded: bool) -> None:
         windows = count_windows(len(normalised))
-        if (bounded and windows > MAX_WINDOWS) or found.windows + windows > MAX_EXCHANGE_WINDOWS:
+        if (bounded and windows > self.max_windows) or found.windows + windows > EXCHANGE_FACTOR * self.max_windows:
             found.over_limit = True
             return
         found.windows += windows

@@ -227,6 +227,25 @@ def test_the_embedded_guard_finds_a_request_in_any_field(where: str) -> None:  #
         assert guard.judge(field(*FIELDS[where], text)).label is Label.UNSAFE
 
 
+@pytest.mark.parametrize("share", SHARES)
+def test_the_embedded_guard_judges_a_megabyte_where_it_is_told_to(share: float) -> None:  # D-05, LG-05
+    guard = EmbeddedGuard(max_windows=1_024)
+    at = round(len(MEGABYTE) * share / len(SENTENCE)) * len(SENTENCE)
+    assert guard.judge(exchange(f"{MEGABYTE[:at]}{(CRIME + ' ') * 12}{MEGABYTE[at:]}")).label is Label.UNSAFE
+    assert share or guard.judge(exchange(MEGABYTE)).label is Label.SAFE
+
+
+@pytest.mark.parametrize("mode", ["stretch", "sentence"])
+def test_topics_answers_of_a_megabyte_with_all_places_or_that_it_is_too_much(mode: str) -> None:  # D-05
+    text, places = hide(MEGABYTE, f"{TEXT}.")
+    entry = {"topics": {"rain": [CANARY]}, "model": "m", "url": "http://x/v1", "granularity": mode}
+    verdict = judge(Topics.model_validate(entry), exchange(text))
+    assert (verdict.label, verdict.cause) == (Label.UNKNOWN, Cause.OVER_LIMIT)
+    verdict = judge(Topics.model_validate({**entry, "max_chunks": 30_000}), exchange(text))
+    found = [at for at in places for span in verdict.spans if span.start < at + len(TEXT) and span.end > at]
+    assert sorted(set(found)) == places
+
+
 @pytest.mark.skipif("presidio" not in SUPERVISORS, reason="the extra 'presidio' is not installed")
 @pytest.mark.parametrize("where", FIELDS)
 def test_presidio_finds_a_name_anywhere_in_any_field(where: str) -> None:  # D-05

@@ -119,3 +119,20 @@ async def test_every_fault_is_unknown_with_its_cause(answer: Any, cause: Cause) 
 def test_mistakes_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         supervisor(**options)
+
+
+async def test_sentences_are_compared_one_by_one_and_the_same_one_once() -> None:
+    vectors = {"It rains.": [1.0, 0.0], "Bread is good.": [0.0, 1.0], "rain": [1.0, 0.0]}
+    fake = FakeContext(
+        posts=[(200, reply([vectors["rain"]])), (200, reply([vectors["Bread is good."], vectors["It rains."]]))]
+    )
+    topics = Topics.model_validate(
+        {"topics": {"rain": ["rain"]}, "model": "m", "url": "http://x/v1", "granularity": "sentence"}
+    )
+    verdict = await topics.assess(exchange("Bread is good. It rains.\nBread is good."), fake)
+    assert [(span.start, span.end) for span in verdict.spans] == [(15, 24)]
+    assert fake.posted[1][1] == {"model": "m", "input": ["Bread is good.", "It rains."], "encoding_format": "float"}
+
+
+def reply(vectors: list[list[float]]) -> object:
+    return {"data": [{"index": i, "embedding": vector} for i, vector in enumerate(vectors)]}

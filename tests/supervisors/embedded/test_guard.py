@@ -9,7 +9,8 @@ from pydantic import ValidationError
 
 from supervisors.ask import ask, is_local, judged_stages, stream_capability
 from supervisors.embedded.calibrate import ThresholdsFile, write_thresholds
-from supervisors.embedded.guard import MAX_EXCHANGE_WINDOWS, EmbeddedGuard
+from supervisors.embedded.features import MAX_WINDOWS
+from supervisors.embedded.guard import EXCHANGE_FACTOR, EmbeddedGuard
 from supervisors.embedded.heldout import read_calibration
 from supervisors.embedded.model import score_text
 from supervisors.embedded.shipped import shipped_weights
@@ -169,7 +170,7 @@ def test_a_finding_beats_a_text_that_is_too_long() -> None:
 
 
 def test_the_work_for_one_exchange_is_bounded() -> None:  # G-13
-    many = [QUIET * 700 + f"Day {number}." for number in range(MAX_EXCHANGE_WINDOWS // 50)]
+    many = [QUIET * 700 + f"Day {number}." for number in range(EXCHANGE_FACTOR * MAX_WINDOWS // 50)]
     verdict = EmbeddedGuard(variants=frozenset()).judge(exchange(*many))
     assert (verdict.label, verdict.cause) == (Label.UNKNOWN, Cause.OVER_LIMIT)
 
