@@ -262,7 +262,10 @@ def _find_whole(data: bytes, place: Place) -> Iterator[Place]:
 
 
 def _read_within_word(source: _Source, first: int, last: int) -> Iterator[Run]:
-    """Read a text inside one unreadable word (a path, a glued prefix): long, or between signs; the run is the word."""
+    """Read a text inside one unreadable word (a path, a glued prefix); the run is the word.
+
+    A short one glued to letters may be noise: it is searched, but not shown to who reads whole texts.
+    """
     data, at = source.data, source.at
     last -= (last - first) % 4
     if last - first < MIN_RUN - 4:
@@ -271,15 +274,15 @@ def _read_within_word(source: _Source, first: int, last: int) -> Iterator[Run]:
     while stop < min(last + 3, len(source.dense)) and at(stop) == at(stop - 1) + 1 and at(stop) in source:
         stop += 1
     alone = at(first) - 1 not in source and at(stop - 1) + 1 not in source
-    if not alone and last - first < _STRAY_CHARS:
-        return
+    shown = alone or last - first >= _STRAY_CHARS
     word = source.find_word(at(first))
     if source.reads(word):
         return  # found as a whole
     text = read_text(_a2b(source.dense[first:stop])) or read_text(_a2b(source.dense[first:last]))
     if text is not None:
-        source.covered.append(word)
-        yield Run(word.start, skip_padding(data, word.end), text)
+        if shown:
+            source.covered.append(word)
+        yield Run(word.start, skip_padding(data, word.end), text, shown=shown)
 
 
 def _a2b(run: bytes) -> bytes:

@@ -1,7 +1,8 @@
 r"""Read characters that are written as escapes, in place: tag characters, URL, HTML and string escapes.
 
 String escapes are those of JSON, of JavaScript and of Python that are no octal numbers. Whoever parses a text reads
-each of them, so one is enough; URL and HTML escapes are read from three on, since a lone ``%20`` says little.
+each escape, so one is enough, of URLs and HTML too; a reader is shown what they say only from three on, since a lone
+``%20`` says little.
 
 The pre-checks are a handful of C calls, and the places of the escapes are looked up only when somebody asks for them:
 a document of a megabyte may hold a hundred thousand of ``\n``.
@@ -21,7 +22,7 @@ from urllib.parse import unquote_to_bytes
 from supervisors.offsets import Offsets, Piece, index_pieces, replace_pieces
 
 MIN_ESCAPES: Final = 3
-"""URL or HTML escapes a text has at least before they are decoded; those of the other kinds need no company."""
+"""Escapes a text has at least before whoever reads the whole of it is shown what they say; tags need no company."""
 
 LONGEST_ESCAPE: Final = 16
 """Characters of one escape at most, ``\\\\u{00000a}`` inside JSON inside JSON too; named entities may be longer."""
@@ -97,7 +98,7 @@ class Escapes:
 
 
 def find_escapes(kind: str, text: str, limit: int) -> Escapes | None:
-    """Decode the escapes of a text; None when there are too few.
+    """Decode the escapes of a text; None when there are none.
 
     Args:
         kind: ``tags``, ``url``, ``html`` or ``escape``.
@@ -110,11 +111,13 @@ def find_escapes(kind: str, text: str, limit: int) -> Escapes | None:
     if kind == "escape":
         return _read_strings(text)
     runs = [match[0] for match in islice(escape.pattern.finditer(text), limit)]
-    if not runs or (escape.sign is not None and sum([run.count(escape.sign) for run in runs]) < MIN_ESCAPES):
+    if not runs:
         return None
     said = {run: escape.decode(run) for run in set(runs)}
     decoded = escape.pattern.sub(lambda match: said[match[0]], text) if len(runs) < limit else ""
-    return Escapes(kind, text, decoded, len(runs), sum([len(said[run]) for run in runs]), telling=True)
+    many = len(runs) >= limit or escape.sign is None or sum([run.count(escape.sign) for run in runs]) >= MIN_ESCAPES
+    count, chars = (len(runs), sum([len(said[run]) for run in runs])) if many else (0, 0)
+    return None if decoded == text else Escapes(kind, text, decoded, count, chars, telling=many)
 
 
 def _read_strings(text: str) -> Escapes | None:

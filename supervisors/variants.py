@@ -7,6 +7,7 @@ text they judge. Nothing is computed before it is read: a plain text costs a few
 from __future__ import annotations
 
 import codecs
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -202,8 +203,7 @@ class Layer:
         outs, out_ends = self.offsets.outs, self.offsets.out_ends
         i = 0
         for place in places:
-            while i < len(outs) and out_ends[i] <= place.start:
-                i += 1
+            i = bisect_right(out_ends, place.start, i)
             if i < len(outs) and outs[i] < place.end:
                 return True
         return False

@@ -175,6 +175,15 @@ def test_any_run_among_any_words_is_read(seed: int) -> None:  # D-03
         assert find(text, canary), (canary, text)
 
 
+@pytest.mark.parametrize("before", ["x", "xy", "xyz", "key", "Q9"])
+@pytest.mark.parametrize("after", ["", "x", "."])
+def test_a_short_run_glued_to_letters_is_searched_and_not_shown(before: str, after: str) -> None:  # D-03
+    text = f"see {before}{B64}{after} there"
+    (found, *_) = find(text)
+    assert text[found.start : found.end].startswith(before)
+    assert not [said for said in decoded_spans(text) if CANARY in said.text] or after == "."
+
+
 # -- what it costs (G-08) ------------------------------------------------------------------------------------------
 
 WORDS = ("violet", "bread", "how", "do", "you", "find", "the", "left", "in", "hall", "with", "keys", "water", "oven")

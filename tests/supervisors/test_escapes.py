@@ -237,3 +237,21 @@ def test_signs_of_escapes() -> None:
 
 def test_a_structured_reply_is_valid_after_redaction() -> None:  # G-37
     assert orjson.loads(mask(r'{"a": "\"\u0076iolet umbrella\" \u00e9"}')) == {"a": '"[REDACTED:rules]" é'}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "violet%20umbrella",
+        "viole%74 umbrella",
+        "violet&#32;umbrella",
+        "v&#x69;olet umbrella",
+        "vi&shy;olet umbrella",
+        "violet&nbsp;umbrella",
+    ],
+)
+def test_one_escape_of_a_url_or_a_page_hides_nothing_and_is_no_news_to_a_reader(text: str) -> None:  # D-03
+    (found,) = scan(f"see {text} there").findings
+    assert f"see {text} there"[found.start : found.end] == text
+    assert not decoded_spans(f"see {text} there")
+    assert not scan(f"see {text.replace('umbrella', 'umbrellas')} there").findings
