@@ -64,6 +64,9 @@ class Field:
         cuts: offsets where one text ends and the next begins, for who does not join them.
         counted: characters given to the window group, the hold-back there, and where that begins.
         looked: characters, cuts and end as they were at the last look, of a text that nothing continues.
+        clear: so much follows it that no match which begins in it can still be open.
+        name: its pointer.
+        number: how many fields of the choice began before it.
         before: the field of this kind that came to an end where this one begins, None for none.
         after: the one that begins where this one ends.
     """
@@ -83,6 +86,9 @@ class Field:
     cuts: list[int] = field(default_factory=list[int])
     counted: tuple[int, int, int] = (-1, 0, 0)
     looked: tuple[int, int, bool] = (-1, 0, False)
+    clear: bool = False
+    name: str = ""
+    number: int = 0
     before: Field | None = field(default=None, repr=False, compare=False)
     after: Field | None = field(default=None, repr=False, compare=False)
 
@@ -97,7 +103,7 @@ class Field:
         """Append a delta."""
         self.parts.append(text)
         self.length += len(text)
-        self.ended = self.settled = False  # a thought may go on although it seemed to have ended
+        self.ended = self.settled = self.clear = False  # a thought may go on although it seemed to have ended
         if self.after is not None:  # what comes in turns is not read as one text after the other
             self.after.before = None
             self.after = None
@@ -119,7 +125,8 @@ class Field:
     def covered(self, holdback: int) -> int:
         """Return how far no match of a window supervisor can still be open."""
         if self.settled:
-            return self.length if self.after is None or self.kind in _APART else self._covered_before(holdback)
+            alone = self.clear or self.after is None or self.kind in _APART
+            return self.length if alone else self._covered_before(holdback)
         if self.counted[:2] != (self.windowed, holdback):
             self.counted = (self.windowed, holdback, holdback_start(self.text, self.windowed, holdback))
         position = self.counted[2]
@@ -128,18 +135,31 @@ class Field:
     def _covered_before(self, holdback: int) -> int:
         """Return how far no match can still be open that goes on in what comes after."""
         found: list[str] = []
+        chain: list[Field] = []
         wanted = _TAIL_CHARS * holdback + _RUN_CHARS
         last = self
         while last.after is not None and wanted > 0 and last.windowed == last.length:
             last = last.after
+            chain.append(last)
             found.append(last.text[: min(last.windowed, wanted)])
             wanted -= len(found[-1])
         if wanted > 0 and last.settled:
             return self.length
         joined = self.text + "".join(found)
         position = holdback_start(joined, len(joined), holdback)
+        if self.open is None:
+            self._note_clear(chain, clear_of_cuts(joined, position))
         position = position if self.open is None else min(position, self.open)
         return min(self.length, clear_of_cuts(joined, position))
+
+    def _note_clear(self, chain: Sequence[Field], position: int) -> None:
+        """Note which of the texts behind this one lie before a place where no match can still be open."""
+        end = self.length
+        for one in chain:
+            end += one.length
+            if end > position or one.open is not None:
+                break
+            one.clear = True
 
     @property
     def over(self) -> bool:

@@ -11,20 +11,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from proxy.frontier import SENTENCE_ENDS, Field, clear_of_cuts, has_sentence, mask_piece
+from proxy.frontier import SENTENCE_ENDS, Field, clear_of_cuts, mask_piece
 from proxy.passes import Group, Pass, group_supervisors, holdback_of, join_passes, shift_spans
 from proxy.plan import StagePlan
 from proxy.policy import Reason, judge_verdict
 from proxy.readings import Readings, credit_of, mask_held
 from proxy.redact import Mark, RedactionImpossible, marks_at, merge_spans
-from proxy.windows import Reach, add_field, cut_windows, judged_fields
+from proxy.windows import Reach, Texts, judged_fields
 from proxy.wire.adapter import Chunk, Frames, Piece
 from proxy.wire.segments import JOINED
 from supervisors.light import light_dataclass
-from supervisors.types import Assessment, Cause, Kind, Label, Segment, Span, Supervisor, Verdict, unknown
+from supervisors.types import Assessment, Cause, Label, Segment, Span, Supervisor, Verdict, unknown
 
 _SENTENCE_CHARS: Final = 1000
 _OVERLAP_CHARS: Final = 256
+_AGAIN: Final = 8
+"""So many texts may be read again for each new character: after many short ones a look waits for enough new text."""
 _SAFE, _SKIPPED = Label.SAFE, Cause.SKIPPED
 
 
@@ -73,8 +75,8 @@ class Gate:
         self._choice = choice
         self._turn = turn
         self._mode = plan.stream.mode
-        self._fields: dict[str, Field] = {}
-        self._last: dict[Kind, Field] = {}
+        self._texts = Texts()
+        self._fields = self._texts.fields
         self._held: deque[_Held] = deque()
         self._held_bytes = 0
         self._running = {name: _Running(supervisor) for name, supervisor in plan.blocking}
@@ -88,6 +90,7 @@ class Gate:
         self._window = max(plan.stream.window_chars, self._holdback)
         self._total = 0
         self._new = 0
+        self._fresh = 0
         self._sentence = False
         self._unsettled = False
         self._settle = False
@@ -134,9 +137,7 @@ class Gate:
 
     def _take(self, piece: Piece, part: str) -> int:
         """Add a piece to its field and return where it ends there."""
-        grown = self._fields.get(piece.field)
-        if grown is None:
-            grown = add_field(self._fields, self._last, piece, part, redacts=self._plan.redacts)
+        grown = self._texts.find(piece, part, redacts=self._plan.redacts)
         if piece.alone:
             grown.cut()
         if not piece.repeats:
@@ -158,6 +159,7 @@ class Gate:
 
     def _grow(self, grown: Field, text: str) -> None:
         grown.grow(text)
+        self._fresh += len(text)
         self._settle = self._unsettled
         if grown.whole:
             return
@@ -211,14 +213,15 @@ class Gate:
         return passes
 
     def _window_is_due(self) -> bool:
+        if self._fresh * _AGAIN < self._texts.read:
+            return False
         if self._settle:
             return True
         if self._mode != "sentence":
             # What is held for a long match is judged again: seldom enough that the cost stays that of S-02.
-            fields = self._fields.values()
-            return self._new >= self._window and self._new >= max([grown.open_chars for grown in fields])
+            return self._new >= self._window and self._new >= self._texts.open_chars
         if self._sentence and self._new < _SENTENCE_CHARS:
-            self._sentence = any(has_sentence(grown.text, grown.windowed) for grown in self._fields.values())
+            self._sentence = self._texts.has_sentence()
         return self._sentence or self._new >= _SENTENCE_CHARS
 
     def _final_passes(self) -> list[Pass]:
@@ -234,9 +237,9 @@ class Gate:
 
     def _window_pass(self, *, complete: bool) -> Pass:
         read = self._readings()
-        self._new = 0
+        self._new = self._fresh = 0
         self._sentence = self._unsettled = self._settle = False
-        for name, grown, start, end in cut_windows(self._fields, self._reach, complete=complete):
+        for name, grown, start, end in self._texts.look(self._reach, complete=complete):
             self._new += grown.length - end
             if end > start or grown.kind == "media":
                 read.add(self._path(name), grown, start, end)
@@ -357,7 +360,7 @@ class Gate:
             return 0
         if not self._groups["window"]:
             return grown.credit if grown.ended else clear_of_cuts(grown.text, grown.credit)
-        covered = grown.covered(self._holdback)
+        covered = self._texts.covered(grown, self._holdback)
         return min(covered, grown.credit) if self._groups["growth"] else covered
 
     def _render(self, held: _Held) -> bytes:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from proxy.frontier import WORD_CHARS, Field, end_of_words
+from proxy.frontier import WORD_CHARS, Field, end_of_words, has_sentence
 from proxy.passes import first_open
 from proxy.wire.adapter import Piece
 from proxy.wire.segments import JOINED
@@ -58,7 +58,8 @@ def add_field(fields: dict[str, Field], last: dict[Kind, Field], piece: Piece, p
         redacts: a finding is taken out, so what is signed has to go as a whole.
     """
     whole = piece.kind in _WHOLE or "_call" in piece.field or (piece.signed and redacts)
-    made = fields[piece.field] = Field(piece.kind, whole, part=part if piece.signed else "")
+    made = Field(piece.kind, whole, part=part if piece.signed else "", name=piece.field, number=len(fields))
+    fields[piece.field] = made
     if piece.kind in JOINED_KINDS and not piece.field.endswith(JOINED):
         before = made.before = last.get(piece.kind)
         if before is not None:
@@ -70,26 +71,28 @@ def add_field(fields: dict[str, Field], last: dict[Kind, Field], piece: Piece, p
 def judged_fields(fields: Mapping[str, Field], *, complete: bool) -> list[tuple[str, Field]]:
     """Return the fields that a look reads: not yet what is held as a whole, nor sound that is told in words."""
     spoken = any(grown.kind == "transcript" for grown in fields.values())
-    return [
-        (name, grown)
-        for name, grown in fields.items()
-        if (complete or grown.ended or not grown.whole) and not (grown.kind == "media" and spoken)
-    ]
+    return [(name, grown) for name, grown in fields.items() if _is_judged(grown, spoken=spoken, complete=complete)]
 
 
-def cut_windows(fields: Mapping[str, Field], reach: Reach, *, complete: bool) -> list[Window]:
+def _is_judged(grown: Field, *, spoken: bool, complete: bool) -> bool:
+    return (complete or grown.ended or not grown.whole) and not (spoken and grown.kind == "media")
+
+
+def cut_windows(fields: Mapping[str, Field], reach: Reach, *, complete: bool, spoken: bool = False) -> list[Window]:
     """Return what is read now, and note that it has been.
 
     Args:
-        fields: those of the choice, in order.
+        fields: those of the choice that may have to be read.
         reach: how far back.
         complete: nothing more will come.
+        spoken: the reply tells its sound in words.
     """
     windows: list[Window] = []
-    ends: dict[int, int] = {}
-    judged = judged_fields(fields, complete=complete)
-    for name, grown in judged:
-        if not grown.settled and (complete or _is_new(grown)):
+    tails: dict[int, Window] = {}
+    for name, grown in fields.items():
+        if grown.settled or not _is_judged(grown, spoken=spoken, complete=complete):
+            continue
+        if complete or _is_new(grown):
             start = max(0, min(grown.windowed - reach.overlap, grown.covered(reach.holdback)))
             earlier = _tails(grown, reach.overlap - grown.windowed) if start == 0 else []
             whole = complete or grown.over or grown.cuts[-1:] == [grown.length]
@@ -99,8 +102,17 @@ def cut_windows(fields: Mapping[str, Field], reach: Reach, *, complete: bool) ->
             _note_open(grown, start, earlier, () if complete else reach.named)
             windows.append(Window(name, grown, start, end))
             for tail, begin in earlier:
-                ends[id(tail)] = min(begin, ends.get(id(tail), begin))
-    return _with_tails(windows, judged, ends) if ends else windows
+                found = tails.get(tail.number)
+                if found is None or begin < found.start:
+                    tails[tail.number] = Window(tail.name, tail, begin, tail.length)
+    for window in windows:
+        tails.pop(window.field.number, None)
+    windows += [one for one in tails.values() if _is_judged(one.field, spoken=spoken, complete=complete)]
+    return sorted(windows, key=_number_of)
+
+
+def _number_of(window: Window) -> int:
+    return window.field.number
 
 
 def _is_new(grown: Field) -> bool:
@@ -115,17 +127,6 @@ def _end_of(grown: Field) -> int:
     """Return where the words end that are read of a growing text; what goes on in its first word may be one of them."""
     end = end_of_words(grown.text, grown.windowed)
     return 0 if grown.before is not None and not grown.windowed and end == grown.length <= WORD_CHARS else end
-
-
-def _with_tails(
-    windows: Iterable[Window], judged: Sequence[tuple[str, Field]], ends: Mapping[int, int]
-) -> list[Window]:
-    """Return the windows, and before them the ends of what they follow on, in the order of the fields."""
-    read = {window.name: window for window in windows}
-    for name, grown in judged:
-        if id(grown) in ends and name not in read:
-            read[name] = Window(name, grown, ends[id(grown)], grown.length)
-    return [read[name] for name, _ in judged if name in read]
 
 
 def _tails(grown: Field, chars: int) -> list[tuple[Field, int]]:
@@ -166,3 +167,55 @@ def _note_open(
         found = begin + first_open(named, grown.text[begin : grown.windowed])
         if found < grown.windowed and (grown.open is None or found < grown.open):
             grown.open = found
+
+
+class Texts:
+    """The fields of one choice, and which of them a look may still have to read."""
+
+    __slots__ = ("_live", "_waits", "fields", "last", "read")
+
+    def __init__(self) -> None:
+        self.fields: dict[str, Field] = {}
+        self.last: dict[Kind, Field] = {}
+        self.read = 0
+        """How many texts the last look read."""
+        self._live: dict[str, Field] = {}
+        self._waits: dict[str, int] = {}
+
+    def find(self, piece: Piece, part: str, *, redacts: bool) -> Field:
+        """Return the field of a piece, which may have begun with it."""
+        grown = self.fields.get(piece.field)
+        if grown is None:
+            grown = add_field(self.fields, self.last, piece, part, redacts=redacts)
+            self._live[piece.field] = grown
+        elif grown.settled:
+            self._live[piece.field] = grown
+        return grown
+
+    def look(self, reach: Reach, *, complete: bool) -> list[Window]:
+        """Return what is read now; fields that are judged to their end cost nothing from then on."""
+        windows = cut_windows(self._live, reach, complete=complete, spoken="transcript" in self.last)
+        self._live = {name: one for name, one in self._live.items() if not one.settled or one.open is not None}
+        self._waits = {}
+        self.read = len(windows)
+        return windows
+
+    def covered(self, grown: Field, holdback: int) -> int:
+        """Return how far no match can still be open in a field; what waits for others waits until the next look."""
+        if grown.after is None or not grown.settled:
+            return grown.covered(holdback)
+        known = self._waits.get(grown.name)
+        if known is None:
+            known = grown.covered(holdback)
+            if known < grown.length:
+                self._waits[grown.name] = known
+        return known
+
+    @property
+    def open_chars(self) -> int:
+        """Return how much of one field is held because a long match may have begun."""
+        return max([grown.open_chars for grown in self._live.values()], default=0)
+
+    def has_sentence(self) -> bool:
+        """Say whether a sentence has ended since the last look."""
+        return any(has_sentence(grown.text, grown.windowed) for grown in self._live.values())

@@ -9,9 +9,12 @@ import pytest
 from proxy.frontier import Field
 from proxy.windows import Reach, add_field, cut_windows
 from proxy.wire.adapter import Piece
+from proxy.wire.responses import RESPONSES
 from supervisors.rules import Rules
-from supervisors.types import Kind
+from supervisors.types import Exchange, Kind, Verdict, safe
 from tests.proxy.test_held_beginnings import OWN
+from tests.proxy.test_readings import event, relay, responses
+from tests.timing import assert_linear
 
 REACH = Reach(overlap=8, holdback=4, named=())
 
@@ -99,3 +102,40 @@ def test_a_first_word_that_grows_is_not_read_yet() -> None:
     assert texts.look() == [("a", "violet umbrel"), ("b", "")]
     texts.say("b", "stand and")
     assert texts.look() == [("a", "t umbrel"), ("b", "lastand")]
+
+
+class Counts:
+    """A supervisor for windows that counts the texts it is given."""
+
+    capability = "windowed"
+    local = True
+
+    def __init__(self) -> None:
+        self.texts = 0
+
+    async def assess(self, exchange: Exchange, context: object, /) -> Verdict:
+        self.texts += len(exchange.judged)
+        return safe()
+
+
+def tell_parts(count: int) -> list[bytes]:
+    """Return a response of so many parts of one letter."""
+    at = {"item_id": "i", "output_index": 0, "sequence_number": 1}
+    ways = (("delta", "delta"), ("done", "text"))
+    return responses(
+        *[
+            event(f"response.output_text.{word}", **at, content_index=number, **{key: "a"})
+            for number in range(count)
+            for word, key in ways
+        ]
+    )
+
+
+def test_a_look_waits_for_enough_that_is_new_after_many_short_texts() -> None:  # S-02
+    counts = Counts()
+    relay(RESPONSES, tell_parts(600), counts)
+    assert counts.texts < 20 * 600
+
+
+def test_many_short_parts_are_read_in_time_that_grows_with_them() -> None:  # S-02
+    assert_linear(lambda count: relay(RESPONSES, tell_parts(count), stream={"window_chars": 1}), 1500)
