@@ -188,7 +188,7 @@ def _to_pieces(found: Sequence[Segment], body: dict[str, Any], part: str = "/") 
             continue  # an escaped string inside arguments: its JSON text is a piece already
         signed = at == ("content_block", "thinking")
         field = _field_of(at, segment.kind, part)
-        pieces.append(Piece(field, segment.kind, text, at, signed=signed, alone=field != TEXT and not signed))
+        pieces.append(Piece(field, segment.kind, text, at, signed=signed, alone=True))
     return tuple(pieces)
 
 

@@ -117,6 +117,7 @@ _NUMBERS: Final = frozenset(
     }
 )
 _PLACES: Final = ("item_id", "output_index", "content_index", "summary_index", "command_index")
+_MOST_GIVEN: Final = 4
 _GROWING: Final = frozenset({"text", "reasoning", "refusal", "tool_args", "transcript"})
 
 
@@ -131,6 +132,8 @@ class EventReader:
         self._body = body
         self._texts: dict[str, list[str]] = {}
         self._ended: set[str] = set()
+        self._given: dict[str, list[str]] = {}
+        self._cited: dict[str, dict[str, None]] = {}
         self._turns = Turns()
         self.response: Mapping[str, Any] | None = None
 
@@ -170,13 +173,7 @@ class EventReader:
         if not isinstance(value, str):
             pieces += _stray_pieces(value, f"{field}~", (text.key,))
         elif value:
-            at = (text.key,)
-            if text.kind in RUNNING and not text.done:
-                pieces += self._turns.follow(field, text.kind, value, self._texts)
-            grown = self._repeat(field, text.kind, value, at) if text.done else self._grow(field, text.kind, value, at)
-            pieces.append(grown)
-            if text.kind == "media" and not is_recording(value):  # nobody can hear it, because it reads
-                pieces.append(Piece(field + DATA, "other", value, (), alone=True))
+            pieces += self._said(field, text, value)
         if event.get("logprobs"):  # tokens that are not those of the text are a text of their own
             spelled = entry_texts(event["logprobs"], value)
             pieces += [Piece(f"{field}/logprobs{at}", "other", one, (), alone=True) for at, one in spelled]
@@ -185,6 +182,16 @@ class EventReader:
                 pieces += self._other_pieces(event, name, key, child)
         ends = self._end([field]) if text.done and not text.waits else ()
         return Chunk(raw, 0, tuple(pieces), None, event, ends=ends)
+
+    def _said(self, field: str, text: Text, value: str) -> list[Piece]:
+        at = (text.key,)
+        if text.done:
+            return [self._repeat(field, text.kind, value, at)]
+        turned = self._turns.follow(field, text.kind, value, self._texts) if text.kind in RUNNING else []
+        pieces = [*turned, *self._grow(field, text.kind, value, at)]
+        if text.kind == "media" and not is_recording(value):  # nobody can hear it, because it reads
+            pieces.append(Piece(field + DATA, "other", value, (), alone=True))
+        return pieces
 
     def _other_pieces(self, event: Mapping[str, Any], name: str, key: str, value: object) -> list[Piece]:
         if key == "name" and isinstance(value, str) and value:
@@ -206,9 +213,9 @@ class EventReader:
         if holder is not None and found is not None:
             base, segments = self._segments(name, event, found)
             pieces += [self._piece(holder, found, base, one) for one in segments if not _is_inside(one)]
-            if name == _ANNOTATED:
-                pieces += _join_annotations(base, pieces)
         ends = self._end(_complete(name, found or {}, pieces))
+        if name == _ANNOTATED and found is not None:
+            pieces += self._cite(_part_at(event), pieces)
         for key, child in _others(event, holder if found is not None else None):
             pieces += self._other_pieces(event, name, key, child)
         if holder != "response":
@@ -246,27 +253,73 @@ class EventReader:
         at: tuple[str | int, ...] = (holder, *keys) if leaf == text else ()
         return self._repeat(segment.path, segment.kind, text, at)
 
-    def _grow(self, field: str, kind: Kind, text: str, at: tuple[str | int, ...]) -> Piece:
+    def _grow(self, field: str, kind: Kind, text: str, at: tuple[str | int, ...]) -> list[Piece]:
+        """Return a delta, which goes on behind what came before and behind what was given as the text so far."""
         if field in self._ended:
             msg = f"text comes for {field} after its end"
             raise ValueError(msg)
         self._texts.setdefault(field, []).append(text)
-        return Piece(field, kind, text, at)
+        grown = [Piece(field, kind, text, at)]
+        for given in self._given.get(field, ()):
+            self._texts[given].append(text)
+            grown.append(Piece(given, kind, text, ()))
+        return grown
 
     def _repeat(self, field: str, kind: Kind, text: str, at: tuple[str | int, ...]) -> Piece:
-        """Return a text given as a whole: a repetition, the first text of its field, or a field of its own."""
+        """Return a text given as a whole: a repetition, the first text of its field, or a field of its own.
+
+        It stands by itself where it is given, whatever comes behind it: so it is judged as it is, too.
+
+        Raises:
+            ValueError: the text so far is given in more ways than anybody can follow.
+        """
+        first = field
         while (parts := self._texts.get(field)) is not None:
             known = "".join(parts)
             self._texts[field] = [known]
             if known == text:
-                return Piece(field, kind, text, at, repeats=True)
+                return Piece(field, kind, text, at, repeats=True, alone=True)
             field = f"{field}~"
         self._texts[field] = [text]
-        return Piece(field, kind, text, at)
+        if field != first and kind in _GROWING and first not in self._ended:
+            given = self._given.setdefault(first, [])
+            given.append(field)
+            if len(given) > _MOST_GIVEN:
+                msg = f"the text of {first} is given in more than {_MOST_GIVEN} other ways before its end"
+                raise ValueError(msg)
+        return Piece(field, kind, text, at, alone=True)
+
+    def _cite(self, part: str, pieces: Sequence[Piece]) -> list[Piece]:
+        """Return the texts of a citation once more: what each member of all those of a part says, one by one.
+
+        Args:
+            part: pointer of the part, whose end is theirs: another may come until then, and go on.
+            pieces: its texts.
+        """
+        said = [(f"{part}/annotations/{_member_of(one.field)}{JOINED}", one.text) for one in pieces if _is_cited(one)]
+        self._cited.setdefault(part, {}).update(dict.fromkeys([name for name, _ in said]))
+        return [Piece(name, "annotation", text, (), alone=True) for name, text in said]
 
     def _end(self, fields: list[str]) -> tuple[str, ...]:
         self._ended.update(fields)
-        return tuple(fields)
+        if not self._cited:
+            return tuple(fields)
+        parts = dict.fromkeys([field.rpartition("/")[0] for field in fields])
+        return (*fields, *[name for part in parts for name in self._cited.pop(part, ())])
+
+
+def _part_at(event: Mapping[str, Any]) -> str:
+    """Return the pointer of the content part that an event is about."""
+    return f"/output/{event.get('output_index', 0)}/content/{event.get('content_index', 0)}"
+
+
+def _is_cited(piece: Piece) -> bool:
+    return piece.kind == "annotation"
+
+
+def _member_of(field: str) -> str:
+    """Return the name of the member of a citation, whatever its number is."""
+    return field.partition("/annotations/")[2].partition("/")[2].rstrip("~")
 
 
 def _stray_pieces(value: object, field: str, at: tuple[str | int, ...]) -> list[Piece]:
@@ -323,19 +376,6 @@ def _complete(name: str, value: Mapping[str, Any], pieces: list[Piece]) -> list[
     if name.endswith(".done") or name == _ANNOTATED:
         return [piece.field for piece in pieces]
     return []
-
-
-def _join_annotations(base: str, pieces: Sequence[Piece]) -> list[Piece]:
-    """Return the texts of an annotation once more: what each member of all annotations of a part says, one by one.
-
-    Args:
-        base: pointer of the annotation.
-        pieces: its texts.
-    """
-    part = base.rpartition("/")[0]
-    new = [piece for piece in pieces if piece.kind == "annotation"]
-    fields = [f"{part}{piece.field[len(base) :].rstrip('~')}{JOINED}" for piece in new]
-    return [Piece(name, "annotation", piece.text, (), alone=True) for name, piece in zip(fields, new, strict=True)]
 
 
 def _walk(value: object, pointer: str) -> tuple[tuple[str | int, ...], object]:
