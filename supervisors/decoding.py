@@ -279,10 +279,15 @@ def _read_within_word(source: _Source, first: int, last: int) -> Iterator[Run]:
     if source.reads(word):
         return  # found as a whole
     text = read_text(_a2b(source.dense[first:stop])) or read_text(_a2b(source.dense[first:last]))
-    if text is not None:
+    if text is not None and (shown or _is_wordy(text)):
         if shown:
             source.covered.append(word)
         yield Run(word.start, skip_padding(data, word.end), text, shown=shown)
+
+
+def _is_wordy(text: str) -> bool:
+    """Say whether a text is letters, digits and spaces for the most part; what noise decodes to seldom is."""
+    return sum([char.isalnum() or char == " " for char in text]) * 6 >= len(text) * 5
 
 
 def _a2b(run: bytes) -> bytes:

@@ -184,6 +184,13 @@ def test_a_short_run_glued_to_letters_is_searched_and_not_shown(before: str, aft
     assert not [said for said in decoded_spans(text) if CANARY in said.text] or after == "."
 
 
+def test_random_identifiers_say_nothing() -> None:
+    source = random.Random(5)  # noqa: S311 - texts, not keys
+    names = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+    ids = [f"chatcmpl-{''.join(source.choices(names, k=29))}" for _ in range(4_000)]
+    assert sum([1 for each in ids for _ in find_runs("base64", each)]) <= 1
+
+
 # -- what it costs (G-08) ------------------------------------------------------------------------------------------
 
 WORDS = ("violet", "bread", "how", "do", "you", "find", "the", "left", "in", "hall", "with", "keys", "water", "oven")
