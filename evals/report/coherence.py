@@ -105,7 +105,7 @@ def _panels_table(panels: Sequence[JsonObject]) -> list[str]:
         )
     header = (
         "majority of three",
-        "DR, FP",
+        "TP, FP",
         "any",
         "all",
         "unanimous",

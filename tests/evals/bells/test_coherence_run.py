@@ -26,7 +26,7 @@ CELLS = {
     "grok-2-latest": [57, 2, 21, 17, 5, 0],
     "all": [243, 9, 214, 119, 13, 14],
 }
-# majority DR, FP; any; all; unanimous; unsafe left and benign lost for gpt-4, DeepSeek, Mistral, Grok.
+# majority TP, FP; any; all; unanimous; unsafe left and benign lost for gpt-4, DeepSeek, Mistral, Grok.
 TRIPLES: dict[frozenset[str], tuple[Any, ...]] = {
     frozenset(MODELS[:3]): ((74, 5), (78, 8), (62, 3), 81, [8, 8, 8, 7], [2, 4, 4, 4]),
     frozenset((MODELS[0], MODELS[1], MODELS[3])): ((74, 4), (77, 7), (64, 3), 85, [7, 7, 7, 6], [1, 3, 3, 3]),
