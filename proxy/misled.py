@@ -28,11 +28,15 @@ class Doubt:
 
 
 def find_misled(config: Config) -> Iterator[Doubt]:
-    """Yield base URLs that look like a server without its version, or like one of its routes, and a short secret."""
+    """Yield what is doubtful of the journal, and base URLs that look like a route or a server without its version."""
     key = config.journal.hmac_key
     if key is not None and len(key.value) < _SECRET_CHARS:
         message = f"it is shorter than {_SECRET_CHARS} characters: who guesses it can guess the texts behind digests"
         yield Doubt("journal.hmac_key", message)
+    places, most = config.journal.max_backlog, config.limits.max_in_flight
+    if places < most:
+        message = f"every exchange takes a place of these {places}, so limits.max_in_flight {most} is never reached"
+        yield Doubt("journal.max_backlog", message)
     for name, upstream in config.upstreams.items():
         if not isinstance(upstream, UpstreamConfig) or upstream.base_url is None or upstream.vendor != "openai":
             continue

@@ -37,3 +37,11 @@ def test_a_short_key_of_the_digests_is_warned_of(length: int, warned: bool) -> N
     tree = {"upstreams": {"main": {"base_url": "http://127.0.0.1:1/v1"}}, "journal": journal}
     found = [one for one in check_config(Config.model_validate(tree)) if one.path == "journal.hmac_key"]
     assert [one.severity for one in found] == ["warning"] * warned
+
+
+@pytest.mark.parametrize(("places", "warned"), [(7, True), (8, False)])
+def test_fewer_places_for_records_than_requests_at_a_time_are_warned_of(places: int, warned: bool) -> None:
+    tree = {"upstreams": {"main": {"base_url": "http://127.0.0.1:1/v1"}}}
+    more = {"journal": {"max_backlog": places}, "limits": {"max_in_flight": 8}}
+    found = [one for one in check_config(Config.model_validate(tree | more)) if one.path == "journal.max_backlog"]
+    assert [one.severity for one in found] == ["warning"] * warned
