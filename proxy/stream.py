@@ -65,10 +65,14 @@ class Gate:
         choice: choice index.
         turn: turn number of the reply.
         as_json: the caller parses the text as JSON, so a redaction must leave it valid.
+        goes_on: text may come after the finish, so the last verdict waits for the end of the stream.
     """
 
-    def __init__(self, plan: StagePlan, frames: Frames, choice: int, turn: int, *, as_json: bool = False) -> None:
+    def __init__(
+        self, plan: StagePlan, frames: Frames, choice: int, turn: int, *, as_json: bool = False, goes_on: bool = False
+    ) -> None:
         self._plan = plan
+        self._goes_on = goes_on
         self._as_json = as_json
         self._rewritten: dict[str, str] = {}
         self._frames = frames
@@ -106,8 +110,8 @@ class Gate:
 
     @property
     def closed(self) -> bool:
-        """Say whether the choice has ended: blocked, or finished with everything released."""
-        return self.block is not None or (self.finish is not None and not self._held)
+        """Say whether the choice has ended: blocked, or finished with everything judged and released."""
+        return self.block is not None or (self.finish is not None and self._final and not self._held)
 
     @property
     def judged(self) -> bool:
@@ -196,7 +200,7 @@ class Gate:
         """
         if self.block is not None or self._final:
             return []
-        if self.finish is not None or ended:
+        if ended or (self.finish is not None and not self._goes_on):
             return self._final_passes()
         if self._mode == "hold" or self._groups["final"]:
             return []
