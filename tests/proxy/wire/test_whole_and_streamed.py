@@ -181,8 +181,9 @@ SHAPES: Sequence[Callable[[Sequence[Pieces], Draw], Made]] = (
     stray_blocks,
     items,
 )
-_SEAMLESS = (content, thinking_parts, reasoning_details, completions)
-"""Streams of these do not show where a part ends: only what is found in the joined text is found whichever way."""
+_SEAMLESS = (content, thinking_parts, reasoning_details, completions, blocks)
+"""Streams of these do not show where a part ends, or judge what a block begins with alone too: only what is found in
+the joined text is found whichever way."""
 
 
 def judge_whole(adapter: Adapter, reply: Json) -> bool:
