@@ -17,7 +17,7 @@ from proxy.plan import StagePlan
 from proxy.policy import Reason, judge_verdict
 from proxy.readings import Readings, credit_of, mask_held
 from proxy.redact import Mark, RedactionImpossible, marks_at, merge_spans
-from proxy.windows import Reach, Texts, judged_fields
+from proxy.windows import Reach, Texts, copied_text, judged_fields
 from proxy.wire.adapter import Chunk, Frames, Piece
 from proxy.wire.segments import JOINED
 from supervisors.light import light_dataclass
@@ -145,16 +145,12 @@ class Gate:
         if piece.alone:
             grown.cut()
         if not piece.repeats:
-            self._grow(grown, self._text_of(piece.copies) if piece.copies else piece.text)
+            self._grow(grown, copied_text(self._fields, piece) if piece.copies else piece.text)
         if piece.alone:
             grown.cut()
         if not piece.at:
             grown.fixed = True
         return grown.length
-
-    def _text_of(self, name: str) -> str:
-        grown = self._fields.get(name)
-        return "" if grown is None else grown.text
 
     def watch(self, chunk: Chunk) -> None:
         """Take note of a frame that has left already: shadow supervisors judge the whole text later."""

@@ -68,6 +68,12 @@ def add_field(fields: dict[str, Field], last: dict[Kind, Field], piece: Piece, p
     return made
 
 
+def copied_text(fields: Mapping[str, Field], piece: Piece) -> str:
+    """Return what the field has grown to so far that a piece copies."""
+    copied = fields.get(piece.copies)
+    return "" if copied is None else copied.text
+
+
 def judged_fields(fields: Mapping[str, Field], *, complete: bool) -> list[tuple[str, Field]]:
     """Return the fields that a look reads: not yet what is held as a whole, nor sound that is told in words."""
     spoken = any(grown.kind == "transcript" for grown in fields.values())
