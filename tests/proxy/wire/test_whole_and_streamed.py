@@ -92,6 +92,19 @@ def reasoning_fields(parts: Sequence[Pieces], draw: Draw) -> Made:
     return chat({**message, "content": "So it is."}, [*deltas, {"content": "So it is."}])
 
 
+def turned_fields(parts: Sequence[Pieces], draw: Draw) -> Made:
+    """The names of a reasoning text in turns, as they come; of a chat or of a completion."""
+    texts = [text for pieces in parts for text in pieces]
+    names = st.sampled_from(["reasoning_content", "reasoning"])
+    said = [{draw(names): text} for text in texts]
+    if draw(st.booleans()):
+        return chat({"reasoning_content": "".join(texts), "content": "So."}, [*said, {"content": "So."}])
+    frames = [data_frame({"id": "x", "choices": [{"index": 0, "text": "", **one}]}) for one in said]
+    frames += [data_frame({"id": "x", "choices": [{"index": 0, "text": "So.", "finish_reason": "stop"}]}), DONE]
+    whole = {"choices": [{"index": 0, "text": "So.", "reasoning": "".join(texts), "finish_reason": "stop"}]}
+    return COMPLETIONS, whole, b"".join(frames)
+
+
 def reasoning_details(parts: Sequence[Pieces], draw: Draw) -> Made:
     numbered = draw(st.booleans())
     key = draw(st.sampled_from(["text", "summary"]))
@@ -175,13 +188,14 @@ SHAPES: Sequence[Callable[[Sequence[Pieces], Draw], Made]] = (
     content,
     thinking_parts,
     reasoning_fields,
+    turned_fields,
     reasoning_details,
     completions,
     blocks,
     stray_blocks,
     items,
 )
-_SEAMLESS = (content, thinking_parts, reasoning_details, completions, blocks)
+_SEAMLESS = (content, thinking_parts, turned_fields, reasoning_details, completions, blocks)
 """Streams of these do not show where a part ends, or judge what a block begins with alone too: only what is found in
 the joined text is found whichever way."""
 
