@@ -207,9 +207,7 @@ class Texts:
         return windows
 
     def covered(self, grown: Field, holdback: int) -> int:
-        """Return how far no match can still be open in a field; what waits for others waits until the next look."""
-        if grown.after is None or not grown.settled:
-            return grown.covered(holdback)
+        """Return how far no match can be open in a field that another continues: the same until the next look."""
         known = self._waits.get(grown.name)
         if known is None:
             known = grown.covered(holdback)
