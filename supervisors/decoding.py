@@ -9,7 +9,6 @@ microseconds, and a text of a megabyte a few milliseconds.
 from __future__ import annotations
 
 import binascii
-import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
@@ -25,8 +24,10 @@ from supervisors.runs import (
     MIN_RUN,
     READABLE_MIN,
     WORD,
+    Pick,
     Run,
     Words,
+    find_long,
     find_readable,
     read_text,
     skip_padding,
@@ -44,21 +45,22 @@ _TO_STANDARD = bytes.maketrans(b"-_", b"+/")
 _TO_SPACES = bytes([i if i in _BASE64_CHARS else 32 for i in range(256)])
 _PADDING = (b"", b"", b"==", b"=")
 _MARK_BASE64 = bytes(int(i in _BASE64_CHARS) for i in range(256))
-_RUN = re.compile(rb"[A-Za-z0-9+/]{16,}")
 
 
-def find_runs(kind: str, text: str) -> Iterator[Run]:
+def find_runs(kind: str, text: str, pick: Pick | None = None) -> Iterator[Run]:
     """Decode the base64 or hex runs of a text that say something readable.
 
     Args:
         kind: ``base64`` or ``hex``.
         text: any text.
+        pick: returns the places that are asked about, so that the rest need not be decoded; runs that are found in
+            other ways are returned wherever they are. None where everything is asked about.
     """
     data = text.encode("ascii", "replace")  # one byte a character, so offsets stay
-    return find_hex_runs(data) if kind == "hex" else _base64_runs(data)
+    return find_hex_runs(data, pick) if kind == "hex" else _base64_runs(data, pick)
 
 
-def _base64_runs(data: bytes) -> Iterator[Run]:
+def _base64_runs(data: bytes, pick: Pick | None) -> Iterator[Run]:
     """Decode all characters of the alphabet at each of the four alignments and look for 12 readable bytes.
 
     So base64 is found with anything between its characters: line breaks, spaces, dots, characters nobody sees.
@@ -74,20 +76,23 @@ def _base64_runs(data: bytes) -> Iterator[Run]:
             for readable in find_readable(marks):
                 yield from _read_stretch(source, shift, readable)
     if b"\1" * MIN_RUN in words:
-        yield from _unbroken_runs(data, sorted(source.covered))
+        yield from _unbroken_runs(source, pick)
 
 
-def _unbroken_runs(data: bytes, covered: Sequence[Place]) -> Iterator[Run]:
+def _unbroken_runs(source: _Source, pick: Pick | None) -> Iterator[Run]:
+    data, covered = source.data, sorted(source.covered)
     standard = data.translate(_TO_STANDARD)
-    for match in _RUN.finditer(standard):
-        start, end = match.span()
+    places = [(start, skip_padding(data, end)) for start, end in find_long(source.words)]
+    for start, stop in places if pick is None else pick(places):
+        end = source.words.find(b"\0", start, stop)
+        end = stop if end < 0 else end
         if covered:
             i = bisect_left(covered, start + 1, key=itemgetter(0)) - 1
             if i >= 0 and covered[i].end >= end:
                 continue
         text = read_text(_a2b(standard[start:end]))
         if text is not None:
-            yield Run(start, skip_padding(data, end), text)
+            yield Run(start, stop, text)
 
 
 @dataclass(frozen=True)

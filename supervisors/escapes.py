@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from supervisors.offsets import Offsets, Piece, index_pieces, replace_pieces
+from supervisors.offsets import Offsets, Piece, index_pieces, index_places, replace_pieces
 
 MIN_ESCAPES: Final = 3
 """Escapes a text has at least before whoever reads the whole of it is shown what they say; tags need no company."""
@@ -30,10 +30,20 @@ LONGEST_ESCAPE: Final = 16
 _MAX_DEPTH: Final = 2
 
 _TAG_RUN: Final = "[\U000e0020-\U000e007e]+"
-_URL_RUN: Final = r"(?:%[0-9A-Fa-f]{2})+"
-_HTML_RUN: Final = r"(?:&(?:#[0-9]{1,7};?|#[xX][0-9A-Fa-f]{1,6};?|[A-Za-z][A-Za-z0-9]{1,31};))+"
-_LONG: Final = re.compile(r"(?:\\u[0-9A-Fa-f]{4}|\\u\{[0-9A-Fa-f]{1,6}\}|\\x[0-9A-Fa-f]{2})+")
-_STRING_RUN: Final = _LONG.pattern + r"""|\\[\\/"'bfnrt]"""
+
+
+def _repeat(sign: str, said: str) -> str:
+    """Return an expression of one escape or more; it begins with the plain sign, which a search looks for first."""
+    return f"{sign}(?:{said})(?:{sign}(?:{said}))*"
+
+
+_LONG_REST: Final = r"u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{1,6}\}|x[0-9A-Fa-f]{2}"
+_URL_RUN: Final = _repeat("%", "[0-9A-Fa-f]{2}")
+_HTML_REST: Final = "#[0-9]{1,7};?|#[xX][0-9A-Fa-f]{1,6};?|[A-Za-z][A-Za-z0-9]{1,31};"
+_HTML_RUN: Final = _repeat("&", _HTML_REST)
+_ENTITY: Final = re.compile(f"&(?:{_HTML_REST})")
+_LONG: Final = re.compile(_repeat(r"\\", _LONG_REST))
+_STRING_RUN: Final = rf"""\\(?:(?:{_LONG_REST})(?:\\(?:{_LONG_REST}))*|[\\/"'bfnrt])"""
 _SHORT: Final[Mapping[str, str]] = {
     **{f"\\{char}": char for char in "\\/\"'"},
     "\\b": "\b",
@@ -42,9 +52,13 @@ _SHORT: Final[Mapping[str, str]] = {
     "\\r": "\r",
     "\\t": "\t",
 }
+_PLAIN_SHORT: Final = re.compile(r"""\\[/"'bfnrt]""")
 _SHORT_CHARS: Final = 2
 _UNIT_CHARS: Final = 6
 _STRING_ESCAPE: Final = re.compile(r"\\(?:u\{([0-9A-Fa-f]{1,6})\}|u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2}))")
+_APART: Final = "\x01"
+"""What no entity says; many are read in one call."""
+
 _TELLING: Final = re.compile(r"\\u(?:00|\{0*)(?:20|3[0-9]|[46][1-9A-Fa-f]|[57][0-9Aa])(?![0-9A-Fa-f])")
 """A plain letter, digit or space that nobody has a reason to escape."""
 
@@ -80,14 +94,22 @@ class Escapes:
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
         """Return them in order."""
+        return tuple([Piece(*place, said) for place, said in zip(self._places, self._said, strict=True)])
+
+    @cached_property
+    def offsets(self) -> Offsets:
+        """Return the map from what the text says to the text."""
+        return index_places(self._places, list(map(len, self._said)))
+
+    @cached_property
+    def _places(self) -> Sequence[tuple[int, int]]:
+        return find_stretches(self.kind, self.raw)
+
+    @cached_property
+    def _said(self) -> Sequence[str]:
         escape = _ESCAPES[self.kind]
-        said: dict[str, str] = {}
-        return tuple(
-            [
-                Piece(*match.span(), said.get(match[0]) or said.setdefault(match[0], escape.decode(match[0])))
-                for match in escape.pattern.finditer(self.raw)
-            ]
-        )
+        runs = escape.pattern.findall(self.raw)
+        return list(map({run: escape.decode(run) for run in set(runs)}.__getitem__, runs))
 
     @property
     def hiding(self) -> tuple[Piece, ...]:
@@ -95,6 +117,12 @@ class Escapes:
         if self.kind != "escape":
             return self.pieces
         return tuple([piece for piece in self.pieces if piece.end - piece.start > _SHORT_CHARS])
+
+
+def find_stretches(kind: str, text: str) -> Sequence[tuple[int, int]]:
+    """Return where the escapes of a kind are in a text, each unbroken stretch of them once."""
+    escape = _ESCAPES[kind]
+    return [match.span() for match in escape.pattern.finditer(text)] if escape.may_be_in(text) else ()
 
 
 def find_escapes(kind: str, text: str, limit: int) -> Escapes | None:
@@ -106,7 +134,7 @@ def find_escapes(kind: str, text: str, limit: int) -> Escapes | None:
         limit: pieces that count at most; beyond, the text is not decoded.
     """
     escape = _ESCAPES[kind]
-    if text.isascii() if escape.sign is None else escape.sign not in text:
+    if not escape.may_be_in(text):
         return None
     if kind == "escape":
         return _read_strings(text)
@@ -115,8 +143,9 @@ def find_escapes(kind: str, text: str, limit: int) -> Escapes | None:
         return None
     said = {run: escape.decode(run) for run in set(runs)}
     decoded = escape.pattern.sub(lambda match: said[match[0]], text) if len(runs) < limit else ""
-    many = len(runs) >= limit or escape.sign is None or sum([run.count(escape.sign) for run in runs]) >= MIN_ESCAPES
-    count, chars = (len(runs), sum([len(said[run]) for run in runs])) if many else (0, 0)
+    few = len(runs) < min(MIN_ESCAPES, limit)
+    many = not few or escape.sign is None or sum([run.count(escape.sign) for run in runs]) >= MIN_ESCAPES
+    count, chars = (len(runs), sum(map(len, map(said.__getitem__, runs)))) if many else (0, 0)
     return None if decoded == text else Escapes(kind, text, decoded, count, chars, telling=many)
 
 
@@ -126,9 +155,8 @@ def _read_strings(text: str) -> Escapes | None:
     mark = next((mark for mark in _MARKS if mark not in text), _MARKS[0])
     if "\\\\" in text:
         decoded = decoded.replace("\\\\", mark)
-    for short, said in _SHORT.items():
-        if short in decoded:
-            decoded = decoded.replace(short, said)
+    for short in frozenset(_PLAIN_SHORT.findall(decoded)):
+        decoded = decoded.replace(short, _SHORT[short])
     written: list[str] = []
     heard: dict[str, str] = {}
     if _may_hold_long(decoded):
@@ -195,6 +223,15 @@ def _decode_url(run: str) -> str:
         return data.decode("latin-1")
 
 
+def _decode_html(run: str) -> str:
+    entities = _ENTITY.findall(run)
+    each = tuple(set(entities))
+    if 2 * len(each) > len(entities):
+        return html.unescape(run)
+    said = dict(zip(each, html.unescape(_APART.join(each)).split(_APART), strict=True))
+    return "".join(map(said.__getitem__, entities))
+
+
 def _decode_string(run: str) -> str:
     if run in _SHORT:
         return _SHORT[run]
@@ -213,12 +250,16 @@ class _Escape:
     pattern: re.Pattern[str]
     decode: Callable[[str], str]
 
+    def may_be_in(self, text: str) -> bool:
+        """Say whether a text holds what every one of them begins with."""
+        return not text.isascii() if self.sign is None else self.sign in text
+
 
 _TAGS: Final = re.compile(_TAG_RUN)
 _ESCAPES: Final[Mapping[str, _Escape]] = {
     "tags": _Escape(None, _TAGS, _decode_tags),
     "url": _Escape("%", re.compile(_URL_RUN), _decode_url),
-    "html": _Escape("&", re.compile(_HTML_RUN), html.unescape),
+    "html": _Escape("&", re.compile(_HTML_RUN), _decode_html),
     "escape": _Escape("\\", re.compile(_STRING_RUN), _decode_string),
 }
 _ANY: Final = re.compile("|".join([f"(?P<{kind}>{escape.pattern.pattern})" for kind, escape in _ESCAPES.items()]))

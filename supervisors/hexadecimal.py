@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 
 from supervisors.offsets import Place
-from supervisors.runs import MARK_READABLE, MIN_RUN, READABLE_MIN, Run, find_readable, read_text
+from supervisors.runs import MARK_READABLE, MIN_RUN, READABLE_MIN, Pick, Run, find_long, find_readable, read_text
 
 _NOT_HEX = bytes(i for i in range(256) if i not in b"0123456789abcdefABCDEF")
-_HEX_REGION = re.compile(rb"[0-9A-Fa-fx\\\s:,;-]{16,}")
+_MARK_REGION = bytes(int(i in b"0123456789abcdefABCDEFx\\ \t\n\r\f\v:,;-") for i in range(256))
 _HEX_UNIT = rb"(?:(?:[\s:,;-]{0,2}(?:0x|\\x)|[\s:-])?[0-9A-Fa-f]{2})"
 _HEX_RUN = re.compile(rb"(?:(?<![0-9A-Za-z])|0x|\\x)[0-9A-Fa-f]{2}" + _HEX_UNIT + rb"{7,4000}|[0-9A-Fa-f]{16,4000}")
 _HEX_MORE = re.compile(_HEX_UNIT + rb"{1,4000}")
@@ -19,11 +19,16 @@ _HEX_GAPS = bytes(32 if i in _NOT_HEX else i for i in range(256))
 _DIGITS = b"0123456789"
 
 
-def find_hex_runs(data: bytes) -> Iterator[Run]:
-    """Decode the hex runs of a text, one byte a character, that say something readable."""
+def find_hex_runs(data: bytes, pick: Pick | None = None) -> Iterator[Run]:
+    """Decode the hex runs of a text that say something readable.
+
+    Args:
+        data: the text, one byte a character.
+        pick: returns the places that are asked about; None where everything is.
+    """
     if len(data) - len(data.translate(None, _DIGITS)) < MIN_RUN // 2:
         return  # every readable ASCII byte begins with a digit
-    for start, end in _find_hex(data):
+    for start, end in _find_hex(data, pick):
         written = data[start:end]
         if b"x" in written:
             written = _HEX_PREFIX.sub(b"", written)
@@ -53,14 +58,22 @@ def _read_hex(digits: bytes) -> str | None:
     return b"\n".join(found).decode("ascii") if found else read_text(odd)
 
 
-def _find_hex(data: bytes) -> Iterator[Place]:
+def _find_hex(data: bytes, pick: Pick | None) -> Iterator[Place]:
     """Find bytes written in hex. A long run is matched piece by piece: a match holds the interpreter lock."""
-    for region in _HEX_REGION.finditer(data):
-        at = region.start()
-        while (match := _HEX_RUN.search(data, at, region.end())) is not None:
-            at = match.end()
-            while (more := _HEX_MORE.match(data, at, region.end())) is not None:
-                at = more.end()
-            if data[at : at + 1] and data[at] not in _NOT_HEX:
-                at += 1  # an odd digit: one before the bytes, perhaps
-            yield Place(match.start(), at)
+    places = find_long(data.translate(_MARK_REGION))
+    for at, stop in places if pick is None else pick(places):
+        region = data[at:stop]
+        if region.isalnum() and b"x" not in region:
+            yield Place(at, stop)
+        else:
+            yield from _find_in_region(data, at, stop)
+
+
+def _find_in_region(data: bytes, at: int, stop: int) -> Iterator[Place]:
+    while (match := _HEX_RUN.search(data, at, stop)) is not None:
+        at = match.end()
+        while (more := _HEX_MORE.match(data, at, stop)) is not None:
+            at = more.end()
+        if data[at : at + 1] and data[at] not in _NOT_HEX:
+            at += 1  # an odd digit: one before the bytes, perhaps
+        yield Place(match.start(), at)

@@ -30,14 +30,27 @@ _GENERIC_MARKS = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1d
 _COMPOSING = re.compile("[\u1100-\u11ff\u3131-\u318e\ua960-\ua97f\ud7b0-\ud7ff\uff9e\uff9f\uffa1-\uffdc]")
 """Hangul letters and half-width voiced marks: NFKC joins them to their neighbours without their being marks."""
 
+_NOT_ASCII = re.compile("[\x80-\U0010ffff]")
 _ODD_ASCII = re.compile(r"[\x00-\x20\x7f]+")
 _NOT_ALNUM = re.compile(r"[\W_]+")
 _ASCII_CONTROLS = bytes(i for i in (*range(32), 127) if not chr(i).isspace())
+_ASCII = bytes(range(128))
 _ASCII_REST = bytes(i for i in range(128) if not chr(i).isalnum())
+_SPACES = bytes(32 if chr(i).isspace() and i < 128 else i for i in range(256))
+_LOWER_SPACES = _SPACES.replace(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", b"abcdefghijklmnopqrstuvwxyz")
 _IS_ALNUM = bytes(int(i < 128 and chr(i).isalnum()) for i in range(256))
 
 _SLICE = 65_536
 """Characters translated in one call, which holds the interpreter lock: a few milliseconds."""
+
+_FEW = 1 / 16
+"""Part of the characters of a text up to which those that are not ASCII are replaced one by one."""
+
+_FEW_CHARS = 8
+"""Different characters up to which each is replaced in the whole text."""
+
+_LONG = 1_024
+"""Characters of a text from which on each ASCII character is taken to be in it, so that only others are looked at."""
 
 _MANY = 256
 """Different characters in a text from which on they are folded together."""
@@ -55,12 +68,12 @@ def normalize(text: str, *, fold_case: bool = True) -> str:
     """
     if text.isascii():
         if not text.isprintable():
-            text = text.encode().translate(None, _ASCII_CONTROLS).decode()
-        return _collapse(text.lower() if fold_case else text)
+            text = text.encode().translate(_SPACES, _ASCII_CONTROLS).decode()
+        return _collapse_spaces(text.lower() if fold_case else text)
     alphabet = _study(text)
     folds = _fold_each(alphabet.chars, fold_case=fold_case)
     if not alphabet.composes:
-        return _collapse(_translate(text, {ord(char): folded for char, folded in folds.items()}))
+        return _fold_apart(text, folds, fold_case=fold_case)
     out: list[str] = []
     done = 0
     for start, end, folded in _pieces(text, alphabet, folds if fold_case else None):
@@ -68,6 +81,21 @@ def normalize(text: str, *, fold_case: bool = True) -> str:
         done = end
     out += map(folds.__getitem__, text[done:])
     return "".join(out)
+
+
+def _fold_apart(text: str, folds: Mapping[str, str], *, fold_case: bool) -> str:
+    """Fold a text whose characters do not compose; where few are not ASCII, those alone one by one."""
+    if len(text.encode("ascii", "ignore")) < len(text) * (1 - _FEW):
+        return _collapse(_translate(text, {ord(char): folded for char, folded in folds.items()}))
+    changed = {char: said for char, said in folds.items() if char != said and not char.isascii()}
+    if len(changed) <= _FEW_CHARS and all(map(str.isascii, changed.values())):
+        for char, said in changed.items():
+            text = text.replace(char, said)
+    else:
+        text = _NOT_ASCII.sub(lambda match: folds[match[0]], text)
+    text = _translate_ascii(text, _LOWER_SPACES if fold_case else _SPACES, _ASCII_CONTROLS)
+    spaced = any(map(str.isspace, [said for said in folds.values() if not said.isascii()]))
+    return _collapse(text) if spaced else _collapse_spaces(text)
 
 
 def _translate(text: str, table: Mapping[int, str]) -> str:
@@ -125,7 +153,7 @@ class _Alphabet:
 
 
 def _study(text: str) -> _Alphabet:
-    chars = frozenset(text)
+    chars = frozenset(text if len(text) < _LONG else _translate_ascii(text, None, _ASCII) + _ASCII.decode())
     line = "".join(chars)
     generic = frozenset(_GENERIC_MARKS.findall(line))
     marks = {char for char in chars if unicodedata.category(char)[0] == "M"}
@@ -207,6 +235,11 @@ def _unmask(char: str, *, fold_case: bool) -> str:
         plain = CONFUSABLES.get(char.casefold())
         return char if plain is None else plain.upper()
     return plain or char
+
+
+def _collapse_spaces(text: str) -> str:
+    """Return what `_collapse` does of a text with no white space but plain spaces."""
+    return _collapse(text) if "  " in text else text
 
 
 def _collapse(text: str) -> str:

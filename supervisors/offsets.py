@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import add, sub
 from typing import NamedTuple
 
 
@@ -56,18 +58,23 @@ class Offsets:
 
 def index_pieces(pieces: Iterable[Piece]) -> Offsets:
     """Build the map of pieces that are in order and do not overlap."""
-    outs: list[int] = []
-    out_ends: list[int] = []
-    starts: list[int] = []
-    ends: list[int] = []
-    shift = 0
-    for start, end, text in pieces:
-        outs.append(start + shift)
-        out_ends.append(start + shift + len(text))
-        starts.append(start)
-        ends.append(end)
-        shift += len(text) - (end - start)
-    return Offsets(tuple(outs), tuple(out_ends), tuple(starts), tuple(ends))
+    listed = tuple(pieces)
+    return index_places([(piece.start, piece.end) for piece in listed], [len(piece.text) for piece in listed])
+
+
+def index_places(places: Sequence[tuple[int, int]], sizes: Sequence[int]) -> Offsets:
+    """Build the map of stretches that are in order and do not overlap.
+
+    Args:
+        places: where each begins and ends in the raw text.
+        sizes: characters that each became.
+    """
+    if not places:
+        return Offsets()
+    starts, ends = zip(*places, strict=True)
+    shifts = accumulate(map(sub, sizes, map(sub, ends, starts)), initial=0)
+    outs = tuple(map(add, starts, shifts))
+    return Offsets(outs, tuple(map(add, outs, sizes)), starts, ends)
 
 
 def replace_pieces(raw: str, pieces: Iterable[Piece]) -> str:

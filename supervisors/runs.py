@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
 from supervisors.offsets import Offsets, Place
+
+Pick = Callable[[Sequence[tuple[int, int]]], Iterable[tuple[int, int]]]
+"""Returns those of some places of a text that are asked about."""
 
 MIN_RUN = 16
 """Characters a base64 or hex run has at least (guarding §2)."""
@@ -17,6 +20,7 @@ MIN_RUN = 16
 MARK_READABLE = bytes(int(32 <= i < 127 or i in b"\t\r\n") for i in range(256))
 READABLE_MIN = b"\1" * (MIN_RUN * 3 // 4)
 WORD = re.compile(rb"[A-Za-z0-9+/_-]+")
+_MARKED = re.compile(b"\1" * MIN_RUN + b"\1*")  # a search looks for the plain beginning first
 _PRINTABLE = 0.9
 _NO_WORDS = Offsets()
 
@@ -86,6 +90,11 @@ def find_readable(marks: bytes) -> Iterator[Place]:
         start = marks.find(READABLE_MIN, end)
 
 
+def find_long(marks: bytes) -> Sequence[tuple[int, int]]:
+    """Return the unbroken stretches of sixteen marks or more."""
+    return [match.span() for match in _MARKED.finditer(marks)]
+
+
 def skip_padding(data: bytes, end: int) -> int:
     """Return the end of a run with the padding after it."""
     while end < len(data) and data[end] == 61:
@@ -96,8 +105,8 @@ def skip_padding(data: bytes, end: int) -> int:
 def read_text(data: bytes) -> str | None:
     """Decode bytes if they are text: UTF-8 (or UTF-16 as Windows writes it), nine tenths of it printable."""
     wide = len(data) >= 8 and not data[1] and not any(data[1:16:2])
-    if not wide and data and (0x80 <= data[0] < 0xC2 or data[0] > 0xF4):
-        return None  # no character begins so: half of all noise is told here, without an exception
+    if not wide and data and (0x80 <= data[0] < 0xC2 or data[0] > 0xF4 or data[-1] >= 0xC0):
+        return None  # no character begins or ends so: most noise is told here, without an exception
     try:
         text = data[: len(data) // 2 * 2].decode("utf-16-le") if wide else data.decode("utf-8")
     except UnicodeDecodeError:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import codecs
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import compress, pairwise, repeat
+from operator import lt
 from typing import Literal, NamedTuple
 
 from supervisors.decoding import find_runs
-from supervisors.escapes import Escapes, find_escapes
+from supervisors.escapes import Escapes, find_escapes, find_stretches
 from supervisors.norm import find_alnum, map_norm, normalize, squash, unleet
-from supervisors.offsets import Offsets, Piece, Place, index_pieces, replace_pieces
+from supervisors.offsets import Offsets, Piece, Place, replace_pieces
 from supervisors.runs import Run
 
 Variant = Literal["raw", "norm", "squash", "leet", "tags", "base64", "hex", "url", "html", "escape", "rot13", "reverse"]
@@ -39,6 +40,7 @@ MAX_LAYERS = 8 * MAX_SPANS
 """Readings of the runs of one kind in one text, with those that only tell where words may begin and end."""
 
 _ESCAPES: frozenset[Variant] = frozenset({"tags", "url", "html", "escape"})
+_AS_WRITTEN = Offsets()
 _NEAR = 32
 """Characters between two escapes up to which they belong to one decoded span."""
 
@@ -136,14 +138,9 @@ class Layer:
         return self.norm[::-1]
 
     @cached_property
-    def pieces(self) -> tuple[Piece, ...]:
-        """Return the escapes that were replaced; none when the text is a run or the raw text itself."""
-        return () if self.escapes is None else self.escapes.pieces
-
-    @cached_property
     def offsets(self) -> Offsets:
         """Return the map to `origin` that follows from the escapes."""
-        return index_pieces(self.pieces)
+        return _AS_WRITTEN if self.escapes is None else self.escapes.offsets
 
     @cached_property
     def _norm_offsets(self) -> Offsets:
@@ -196,17 +193,21 @@ class Layer:
             "raw", *(self.offsets.locate(*place) if self.run is None else self.run.locate(*place))
         )
 
-    def is_touched_by(self, places: Iterable[Piece | Run]) -> bool:
-        """Say whether some range of `text` holds anything that the layer it was decoded from does not show."""
+    def pick_new(self, places: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        """Return the places of `text` that hold anything that the layer it was decoded from does not show."""
+        if self.escapes is None or not places:
+            return iter(places)
+        starts, ends = zip(*places, strict=True)
+        outs = (*self.offsets.outs, len(self.text))
+        nexts = map(bisect_right, repeat(self.offsets.out_ends), starts)
+        return compress(places, map(lt, map(outs.__getitem__, nexts), ends))
+
+    def is_new(self, start: int, end: int) -> bool:
+        """Say whether ``text[start:end]`` holds such a thing."""
         if self.escapes is None:
             return True
-        outs, out_ends = self.offsets.outs, self.offsets.out_ends
-        i = 0
-        for place in places:
-            i = bisect_right(out_ends, place.start, i)
-            if i < len(outs) and outs[i] < place.end:
-                return True
-        return False
+        i = bisect_right(self.offsets.out_ends, start)
+        return i < len(self.offsets.outs) and self.offsets.outs[i] < end
 
     def spans(self) -> Iterator[Decoded]:
         """Return what this decoding says, each stretch with its place in the raw text."""
@@ -294,8 +295,8 @@ class _Found(NamedTuple):
 
 def _decode_runs(layer: Layer, kind: Variant, usage: Usage) -> _Found | None:
     layers: list[Layer] = []
-    for run in find_runs(kind, layer.text):
-        if layer.is_touched_by([run]):
+    for run in find_runs(kind, layer.text, None if layer.escapes is None else layer.pick_new):
+        if layer.is_new(run.start, run.end):
             if run.shown:
                 usage = replace(usage, spans=usage.spans + 1, chars=usage.chars + len(run.text))
             elif len(layers) >= MAX_LAYERS:
@@ -307,12 +308,12 @@ def _decode_runs(layer: Layer, kind: Variant, usage: Usage) -> _Found | None:
 
 
 def _decode_escapes(layer: Layer, kind: Variant, usage: Usage) -> _Found | None:
+    # One of the same kind as those before is one that they spell, or it had been read with them.
+    anew = layer.escapes is None or layer.escapes.kind == kind
+    if not anew and next(layer.pick_new(find_stretches(kind, layer.text)), None) is None:
+        return None
     found = find_escapes(kind, layer.text, MAX_ESCAPES - usage.escapes + 1)
     if found is None:
-        return None
-    # One of the same kind as those before is one that they spell, or it had been read with them.
-    anew = layer.escapes is None or layer.escapes.kind == kind or layer.is_touched_by(found.pieces)
-    if not anew:
         return None
     if found.count:
         usage = Usage(usage.spans + 1, usage.chars + found.chars, usage.escapes + found.count)

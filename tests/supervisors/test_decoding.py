@@ -6,6 +6,7 @@ import base64
 import json
 import random
 import re
+from urllib.parse import quote
 
 import pytest
 
@@ -195,6 +196,7 @@ def test_random_identifiers_say_nothing() -> None:
 
 WORDS = ("violet", "bread", "how", "do", "you", "find", "the", "left", "in", "hall", "with", "keys", "water", "oven")
 KILOBYTES = 100
+PHRASE = "the oven and the bread in the hall"
 
 
 def _runs(seed: int, size: int, split: int = 0) -> str:
@@ -230,8 +232,26 @@ COSTLY = {
     ),
     "bytes": " ".join([f"0x{byte:02x}," for byte in b"the oven and the bread " * 600]),
     "string escapes": "".join([f"\\x{byte:02x}" for byte in b"the oven and the bread " * 1_000]),
+    "json lines": "\n".join(
+        [
+            json.dumps({"id": row, "url": f"/find?q={quote(PHRASE)}&n={i}", "text": f'{PHRASE}\né "{i}"'})
+            for i, row in enumerate(_noise("{} ", 11).split()[:400])
+        ]
+    ),
+    "entities": "".join([f"&#{byte};" for byte in b"the oven and the bread " * 1_000]),
     "hex of hex": (b"the oven and the bread " * 1_000).hex().encode().hex(),
 }
+
+
+@pytest.mark.parametrize("run", [HEX, B64])
+@pytest.mark.parametrize("escape", ["%{:02x}", "&#{};", "\\u{:04x}"])
+def test_a_run_with_an_escape_in_it_is_found_beside_the_same_without(run: str, escape: str) -> None:  # G-11
+    for at in (0, 9, len(run) - 1):
+        spelt = run[:at] + escape.format(ord(run[at])) + run[at + 1 :]
+        text = f"id={run}; é {spelt}, {run}."
+        places = {text[found.start : found.end] for found in find(text)}
+        assert len(find(text)) == 3
+        assert any(spelt in place for place in places)
 
 
 @pytest.mark.parametrize("kind", COSTLY)

@@ -178,7 +178,10 @@ def test_a_long_hex_run_is_one_run() -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    ["prose", "base64", "hashes", "strays", "escapes", "line breaks", "backslashes", "words", "letters", "pairs"],
+    [
+        *("prose", "base64", "hashes", "strays", "escapes", "line breaks", "backslashes", "words", "letters", "pairs"),
+        *("runs in escapes", "entities"),
+    ],
 )
 def test_a_megabyte_takes_four_times_as_long_as_its_quarter(kind: str) -> None:  # G-08
     text = {
@@ -189,6 +192,8 @@ def test_a_megabyte_takes_four_times_as_long_as_its_quarter(kind: str) -> None: 
         "escapes": "%41&lt;\\u0041 " * 70_000,
         "line breaks": "word\\n" * 170_000,
         "backslashes": "\\" * 1_000_000,
+        "runs in escapes": '%22aGVsbG8gd29ybGQgb2Y%3D \\u00e9{"id": "9f86d081884c7d65"}' * 16_000,
+        "entities": "".join([f"&#{i % 3_000 + 300};" for i in range(150_000)]),
         "words": "aGVs " * 200_000,
         "letters": " ".join(base64.b64encode(b"a readable text in here " * 15_600).decode()),
         "pairs": " ".join(re.findall("..", (b"a readable text in here " * 13_000).hex())),
