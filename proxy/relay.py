@@ -20,7 +20,7 @@ from proxy.wire.adapter import Chunk, Frames
 from proxy.wire.body import bad_reply
 from proxy.wire.errors import RequestError
 from proxy.wire.segments import next_turn
-from proxy.wire.sse import COMMENT, SseParser
+from proxy.wire.sse import COMMENT, DONE, SseParser
 from supervisors.ask import ask_all, is_local
 from supervisors.signals import read_signals
 from supervisors.types import Assessment, Context, Exchange, Segment
@@ -95,7 +95,7 @@ class Relay:
         self._local = all(is_local(supervisor) for _, supervisor in self._plan.blocking)
         self._signalled = self._plan.wants_signals
         self._decided = never if self._plan.exhaustive else settled_by(self._plan)
-        self._broken = False
+        self._broken = self._over = False
         self._held_since: float | None = None
         self._since = 0.0
         self._last_write = perf_counter()
@@ -183,9 +183,12 @@ class Relay:
             progress.terminator = "done"
 
     async def _judge_chunk(self, chunk: Chunk) -> None:
+        if self._over:
+            return  # nobody reads on behind the end of a stream
         if chunk.choice is None:
             if chunk.last:
-                self._terminator = chunk.raw
+                self._terminator, self._over = chunk.raw, True
+                await self._pump_all()
             elif chunk.body is not None:  # comments are ours to send
                 self._tail.append(chunk.raw)
             return
@@ -200,8 +203,9 @@ class Relay:
     def _gate(self, choice: int) -> Gate:
         gate = self._gates.get(choice)
         if gate is None:
-            as_json = self._notice.only_refusal
-            gate = self._gates[choice] = Gate(self._plan, self._frames, choice, self._turn, as_json=as_json)
+            as_json, goes_on = self._notice.only_refusal, self._call.adapter.terminator == DONE
+            gate = Gate(self._plan, self._frames, choice, self._turn, as_json=as_json, goes_on=goes_on)
+            self._gates[choice] = gate
         return gate
 
     async def _pump_gate(self, choice: int, gate: Gate, *, ended: bool) -> None:

@@ -17,7 +17,7 @@ from proxy.plan import StagePlan
 from proxy.policy import Reason, judge_verdict
 from proxy.readings import Readings, credit_of, mask_held
 from proxy.redact import Mark, RedactionImpossible, marks_at, merge_spans
-from proxy.windows import Reach, Texts, judged_fields
+from proxy.windows import Reach, Texts, copied_text, judged_fields
 from proxy.wire.adapter import Chunk, Frames, Piece
 from proxy.wire.segments import JOINED
 from supervisors.light import light_dataclass
@@ -25,8 +25,7 @@ from supervisors.types import Assessment, Cause, Label, Segment, Span, Superviso
 
 _SENTENCE_CHARS: Final = 1000
 _OVERLAP_CHARS: Final = 256
-_AGAIN: Final = 8
-"""So many texts may be read again for each new character: after many short ones a look waits for enough new text."""
+_AGAIN: Final = 8  # texts that may be read again for each new character: after many short ones a look waits for more
 _SAFE, _SKIPPED = Label.SAFE, Cause.SKIPPED
 
 
@@ -65,10 +64,14 @@ class Gate:
         choice: choice index.
         turn: turn number of the reply.
         as_json: the caller parses the text as JSON, so a redaction must leave it valid.
+        goes_on: text may come after the finish, so the last verdict waits for the end of the stream.
     """
 
-    def __init__(self, plan: StagePlan, frames: Frames, choice: int, turn: int, *, as_json: bool = False) -> None:
+    def __init__(
+        self, plan: StagePlan, frames: Frames, choice: int, turn: int, *, as_json: bool = False, goes_on: bool = False
+    ) -> None:
         self._plan = plan
+        self._goes_on = goes_on
         self._as_json = as_json
         self._rewritten: dict[str, str] = {}
         self._frames = frames
@@ -89,8 +92,7 @@ class Gate:
         # A window shorter than its overlap would judge every character several times (S-02).
         self._window = max(plan.stream.window_chars, self._holdback)
         self._total = 0
-        self._new = 0
-        self._fresh = 0
+        self._new = self._seen = 0
         self._sentence = False
         self._unsettled = False
         self._settle = False
@@ -106,8 +108,8 @@ class Gate:
 
     @property
     def closed(self) -> bool:
-        """Say whether the choice has ended: blocked, or finished with everything released."""
-        return self.block is not None or (self.finish is not None and not self._held)
+        """Say whether the choice has ended: blocked, or finished with everything judged and released."""
+        return self.block is not None or (self.finish is not None and self._final and not self._held)
 
     @property
     def judged(self) -> bool:
@@ -137,20 +139,18 @@ class Gate:
 
     def _take(self, piece: Piece, part: str) -> int:
         """Add a piece to its field and return where it ends there."""
-        grown = self._texts.find(piece, part, redacts=self._plan.redacts)
+        grown = self._fields.get(piece.field)
+        if grown is None or grown.settled:
+            grown = self._texts.find(piece, part, redacts=self._plan.redacts)
         if piece.alone:
             grown.cut()
         if not piece.repeats:
-            self._grow(grown, self._text_of(piece.copies) if piece.copies else piece.text)
+            self._grow(grown, copied_text(self._fields, piece) if piece.copies else piece.text)
         if piece.alone:
             grown.cut()
         if not piece.at:
             grown.fixed = True
         return grown.length
-
-    def _text_of(self, name: str) -> str:
-        grown = self._fields.get(name)
-        return "" if grown is None else grown.text
 
     def watch(self, chunk: Chunk) -> None:
         """Take note of a frame that has left already: shadow supervisors judge the whole text later."""
@@ -159,9 +159,9 @@ class Gate:
 
     def _grow(self, grown: Field, text: str) -> None:
         grown.grow(text)
-        self._fresh += len(text)
         self._settle = self._unsettled
         if grown.whole:
+            self._seen -= len(text)
             return
         self._total += len(text)
         self._new += len(text)
@@ -196,7 +196,7 @@ class Gate:
         """
         if self.block is not None or self._final:
             return []
-        if self.finish is not None or ended:
+        if ended or (self.finish is not None and not self._goes_on):
             return self._final_passes()
         if self._mode == "hold" or self._groups["final"]:
             return []
@@ -213,13 +213,13 @@ class Gate:
         return passes
 
     def _window_is_due(self) -> bool:
-        if self._fresh * _AGAIN < self._texts.read:
-            return False
-        if self._settle:
-            return True
-        if self._mode != "sentence":
-            # What is held for a long match is judged again: seldom enough that the cost stays that of S-02.
-            return self._new >= self._window and self._new >= self._texts.open_chars
+        if self._mode == "sentence":
+            due = self._settle or self._sentence_is_due()
+        else:  # what is held for a long match is judged again: seldom enough that the cost stays that of S-02
+            due = self._settle or (self._new >= self._window and self._new >= self._texts.open_chars)
+        return due and (self._total - self._seen) * _AGAIN >= self._texts.read
+
+    def _sentence_is_due(self) -> bool:
         if self._sentence and self._new < _SENTENCE_CHARS:
             self._sentence = self._texts.has_sentence()
         return self._sentence or self._new >= _SENTENCE_CHARS
@@ -237,7 +237,7 @@ class Gate:
 
     def _window_pass(self, *, complete: bool) -> Pass:
         read = self._readings()
-        self._new = self._fresh = 0
+        self._new, self._seen = 0, self._total
         self._sentence = self._unsettled = self._settle = False
         for name, grown, start, end in self._texts.look(self._reach, complete=complete):
             self._new += grown.length - end
@@ -360,7 +360,8 @@ class Gate:
             return 0
         if not self._groups["window"]:
             return grown.credit if grown.ended else clear_of_cuts(grown.text, grown.credit)
-        covered = self._texts.covered(grown, self._holdback)
+        waits = grown.settled and grown.after is not None
+        covered = self._texts.covered(grown, self._holdback) if waits else grown.covered(self._holdback)
         return min(covered, grown.credit) if self._groups["growth"] else covered
 
     def _render(self, held: _Held) -> bytes:

@@ -68,6 +68,12 @@ def add_field(fields: dict[str, Field], last: dict[Kind, Field], piece: Piece, p
     return made
 
 
+def copied_text(fields: Mapping[str, Field], piece: Piece) -> str:
+    """Return what the field has grown to so far that a piece copies."""
+    copied = fields.get(piece.copies)
+    return "" if copied is None else copied.text
+
+
 def judged_fields(fields: Mapping[str, Field], *, complete: bool) -> list[tuple[str, Field]]:
     """Return the fields that a look reads: not yet what is held as a whole, nor sound that is told in words."""
     spoken = any(grown.kind == "transcript" for grown in fields.values())
@@ -201,9 +207,7 @@ class Texts:
         return windows
 
     def covered(self, grown: Field, holdback: int) -> int:
-        """Return how far no match can still be open in a field; what waits for others waits until the next look."""
-        if grown.after is None or not grown.settled:
-            return grown.covered(holdback)
+        """Return how far no match can be open in a field that another continues: the same until the next look."""
         known = self._waits.get(grown.name)
         if known is None:
             known = grown.covered(holdback)

@@ -17,7 +17,7 @@ from supervisors.errors import StoreError
 
 T = TypeVar("T")
 
-_LONGEST_S: Final = 10.0
+LONGEST_S: Final = 10.0
 """How long anybody waits for a look-up, its turn included."""
 _CLOSE_S: Final = 2.0
 """The same at the end, for one that is under way."""
@@ -149,7 +149,7 @@ class StoredJournal:
         Raises:
             StoreError: the journal cannot be read, or not in time.
         """
-        return await self._read(lambda: self._reader.fetch(key), _LONGEST_S)
+        return await self._read(lambda: self._reader.fetch(key), LONGEST_S)
 
     async def find(self, filters: Filters) -> Sequence[StoredRecord]:
         """Return matching records, newest first.
@@ -158,7 +158,7 @@ class StoredJournal:
             StoreError: the journal cannot be read, or not in time, the limit is out of range, or `after` names no
                 record.
         """
-        return await self._read(lambda: self._reader.search(filters), _LONGEST_S)
+        return await self._read(lambda: self._reader.search(filters), LONGEST_S)
 
     async def _read(self, read: Callable[[], T], seconds: float) -> T:
         if self._closed:

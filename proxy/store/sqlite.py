@@ -17,7 +17,7 @@ import orjson
 
 from proxy.record import Begun, Record
 from proxy.store.chain import Link, Origin, digest, genesis, storable
-from proxy.store.journal import StoredJournal, new_boot
+from proxy.store.journal import LONGEST_S, StoredJournal, new_boot
 from proxy.store.lock import Lock
 from proxy.store.protocol import Filters, StoredRecord
 from proxy.store.query import Database
@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 _ROW = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 LOCAL = "local"
 """The replica of a journal that has only one."""
+_STEPS = 100_000
+"""Steps of SQLite's machine between two looks at the clock: some milliseconds."""
 _TOGETHER = 32
 """Records in one statement: each statement lets go of the interpreter and waits to get it back."""
 
@@ -261,13 +263,21 @@ class SqliteReader:
 
     Args:
         path: of the journal.
+        longest_s: a statement that runs longer is ended: nobody waits for it any more.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, longest_s: float = LONGEST_S) -> None:
         self._connection = open_readonly(path)
+        self._longest_s = longest_s
+        self._until = 0.0
+        self._connection.set_progress_handler(self._is_late, _STEPS)
         self._database = Database("records", self._run, storable, _judged)
 
+    def _is_late(self) -> bool:
+        return time.monotonic() > self._until
+
     def _run(self, sql: str, values: Sequence[object]) -> Sequence[tuple[Any, ...]]:
+        self._until = time.monotonic() + self._longest_s
         return self._connection.execute(sql, values).fetchall()
 
     def fetch(self, key: str) -> Sequence[StoredRecord]:

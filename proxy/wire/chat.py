@@ -53,6 +53,8 @@ _WORDS: Final[Mapping[str, frozenset[str]]] = {
 }
 _WORD_LISTS: Final[Mapping[str, frozenset[str]]] = {"modalities": frozenset({"text", "audio"})}
 _NUMBERS: Final = (bool, int, float)
+_MESSAGES: Final = frozenset({"message", "delta"})
+"""Where clients find a message, and some servers put it whether they stream or not."""
 _CHOICE_STRUCTURE: Final = frozenset({"index", "logprobs"})
 
 
@@ -106,13 +108,13 @@ def choice_segments(value: object, path: str, index: int, turn: int) -> tuple[Se
         segments.add(path, "other", value)
         return tuple(segments.found)
     for key, child in choice.items():
-        message = as_object(child) if key == "message" else None
+        message = as_object(child) if key in _MESSAGES else None
         if message is not None:
-            add_message(segments, message, f"{path}/message")
+            add_message(segments, message, f"{path}/{key}")
         elif key == "finish_reason":
             segments.add_formed(path, key, child)
         elif key not in _CHOICE_STRUCTURE:
-            segments.add_member(path, key, "other", child)
+            segments.add_member(path, key, "text" if key == "text" else "other", child)
     if choice.get("logprobs") is not None:
         add_tokens(segments, choice["logprobs"], f"{path}/logprobs", as_object(choice.get("message")) or {})
     return tuple(segments.found)

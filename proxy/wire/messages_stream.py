@@ -21,7 +21,7 @@ from proxy.wire.messages_block import add_block, add_citation, add_content
 from proxy.wire.messages_error import error_frame
 from proxy.wire.messages_reply import add_member, add_message_members, message_head, refusal_members
 from proxy.wire.nested import RUNNING
-from proxy.wire.segments import SegmentList, as_object, escape, is_word, unescape
+from proxy.wire.segments import JOINED, SegmentList, as_object, escape, is_word, unescape
 from proxy.wire.sse import Frame, event_frame
 from supervisors.types import Kind, Segment
 
@@ -153,11 +153,25 @@ def _delta_pieces(body: dict[str, Any], part: str) -> tuple[Piece, ...]:
             found.append(Piece(field, known[2], child, ("delta", key), signed=key == "thinking"))
         elif key == "citation":
             add_citation(segments, child, "/delta/citation")
+        elif key in _MEMBERS:  # of whatever type and in whatever form: a client may look for nothing but the member
+            segments.add(f"/delta/{key}", _MEMBERS[key], child)
         elif not ((key == "signature" and fits(key, child)) or (key == "type" and is_word(child, _DELTA_TYPES))):
             segments.add_member("/delta", key, "other", child)
-    return (*found, *_to_pieces(segments.found, body, part))
+    pieces = (*found, *_to_pieces(segments.found, body, part))
+    return (*pieces, *_join_members(pieces, list(delta), part)) if segments.found else pieces
 
 
+def _join_members(pieces: Sequence[Piece], keys: Sequence[str], part: str) -> list[Piece]:
+    """Return what the members of a delta say one after another, if one of them is unknown."""
+    said = [piece for piece in pieces if piece.at[:1] == ("delta",) and piece.at[1:2] not in ((), ("type",))]
+    if len(said) < _FEWEST_JOINED or not any(piece.kind == "other" for piece in said):
+        return []
+    said.sort(key=lambda piece: keys.index(str(piece.at[1])))
+    return [Piece(f"{part}delta{JOINED}", "other", piece.text, (), alone=True) for piece in said]
+
+
+_FEWEST_JOINED: Final = 2
+_MEMBERS: Final[Mapping[str, Kind]] = {"text": "text", "thinking": "reasoning", "partial_json": "tool_args"}
 _DELTA_TYPES: Final = frozenset({*_DELTAS, "signature_delta", "citations_delta", "compaction_delta"})
 
 
@@ -186,19 +200,24 @@ def _to_pieces(found: Sequence[Segment], body: dict[str, Any], part: str = "/") 
             text = str(_leaf(body, at))
         elif inner:
             continue  # an escaped string inside arguments: its JSON text is a piece already
-        signed = at == ("content_block", "thinking")
         field = _field_of(at, segment.kind, part)
+        signed = field == f"{part}thinking"
         pieces.append(Piece(field, segment.kind, text, at, signed=signed, alone=True))
     return tuple(pieces)
 
 
 def _field_of(at: Sequence[str | int], kind: Kind, part: str) -> str:
-    if kind == "text" and at == ("content_block", "text"):
-        return TEXT
-    if at == ("content_block", "input"):
+    if at[:1] in _HOLDERS and at[1:2] in _RUNNING and kind in _LEAVES:
+        return TEXT if kind == "text" else part + _LEAVES[kind]
+    if at in (("content_block", "input"), ("delta", "partial_json")):
         return part + "arguments"  # a redaction must leave JSON, as in arguments that come in parts
     inner = at[1:] if at[0] == "content_block" else at
     return part + "/".join([escape(str(key)) for key in inner])
+
+
+_HOLDERS: Final = (("content_block",), ("delta",))
+_RUNNING: Final = (("text",), ("thinking",))
+_LEAVES: Final[Mapping[str, str]] = {"text": "text", "reasoning": "thinking", "refusal": "refusal"}
 
 
 def _keys(pointer: str, holder: Any) -> tuple[str | int, ...]:
@@ -257,7 +276,7 @@ class MessageFrames:
         if not chunk.part:
             return (chunk,)
         for piece in chunk.pieces:
-            if piece.kind in RUNNING and piece.at[0] == "delta" and piece.text:
+            if piece.kind in RUNNING and piece.at[:1] in _HOLDERS and piece.text:
                 self._note_speaker(piece.kind, body["index"])
         self._fields.update([piece.field for piece in chunk.pieces if piece.field != TEXT])
         if body.get("type") == "content_block_stop":
@@ -326,7 +345,7 @@ def _rewrite(chunk: Chunk, body: Mapping[str, Any], texts: Sequence[str]) -> byt
     """Return an event with the texts of its pieces replaced."""
     changed: dict[str, Any] = orjson.loads(orjson.dumps(body))
     for piece, text in zip(chunk.pieces, texts, strict=True):
-        if text != piece.text:
+        if text != piece.text and not piece.field.endswith(JOINED):  # what those say stands in other pieces, too
             holder = _leaf(changed, piece.at[:-1])
             key = piece.at[-1]
             holder[key] = text if isinstance(holder[key], str) else orjson.loads(text)

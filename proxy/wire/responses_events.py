@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, Final, cast
 
 import orjson
@@ -18,9 +18,9 @@ from proxy.wire.body import is_unsound
 from proxy.wire.forms import FORMS, fits
 from proxy.wire.logprobs import entry_texts
 from proxy.wire.names import is_named
-from proxy.wire.nested import RUNNING
 from proxy.wire.responses_items import CALLER_CALLS, add_annotation, add_item, add_part, type_of
 from proxy.wire.responses_reply import finish_of, response_segments
+from proxy.wire.responses_texts import TEXTS, Text, place_at, place_of, running_texts
 from proxy.wire.segments import (
     DATA,
     JOINED,
@@ -35,60 +35,9 @@ from proxy.wire.segments import (
     unescape,
 )
 from proxy.wire.sse import Frame
-from proxy.wire.turns import Turns
+from proxy.wire.turns import Source, Turns
 from supervisors.types import Kind, Segment
 
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """Where an event about one text field keeps it.
-
-    Args:
-        key: member with the text.
-        kind: what the text is.
-        leaf: last token of the field's pointer.
-        holder: list of parts that the field is in, None when it stands in the item itself.
-        index: member with the index in that list.
-        done: the member holds the whole text, not a delta.
-        waits: the field belongs to a call that the caller carries out, so it stays until the final verdict.
-    """
-
-    key: str
-    kind: Kind
-    leaf: str = "text"
-    holder: str | None = None
-    index: str = "content_index"
-    done: bool = False
-    waits: bool = False
-
-    def field(self, event: Mapping[str, Any]) -> str:
-        """Return the pointer of the field in the response."""
-        item = f"/output/{event.get('output_index', 0)}"
-        if self.holder is None:
-            return f"{item}/{self.leaf}"
-        return f"{item}/{self.holder}/{event.get(self.index, 0)}/{self.leaf}"
-
-
-TEXTS: Final[Mapping[str, Text]] = {
-    "response.output_text.delta": Text("delta", "text", "text", "content"),
-    "response.output_text.done": Text("text", "text", "text", "content", done=True),
-    "response.refusal.delta": Text("delta", "refusal", "refusal", "content"),
-    "response.refusal.done": Text("refusal", "refusal", "refusal", "content", done=True),
-    "response.reasoning_text.delta": Text("delta", "reasoning", "text", "content"),
-    "response.reasoning_text.done": Text("text", "reasoning", "text", "content", done=True),
-    "response.reasoning_summary_text.delta": Text("delta", "reasoning", "text", "summary", "summary_index"),
-    "response.reasoning_summary_text.done": Text("text", "reasoning", "text", "summary", "summary_index", done=True),
-    "response.function_call_arguments.delta": Text("delta", "tool_args", "arguments", waits=True),
-    "response.function_call_arguments.done": Text("arguments", "tool_args", "arguments", done=True, waits=True),
-    "response.custom_tool_call_input.delta": Text("delta", "tool_args", "input", waits=True),
-    "response.custom_tool_call_input.done": Text("input", "tool_args", "input", done=True, waits=True),
-    "response.mcp_call_arguments.delta": Text("delta", "tool_args", "arguments"),
-    "response.mcp_call_arguments.done": Text("arguments", "tool_args", "arguments", done=True),
-    "response.code_interpreter_call_code.delta": Text("delta", "tool_args", "code"),
-    "response.code_interpreter_call_code.done": Text("code", "tool_args", "code", done=True),
-    "response.audio.delta": Text("delta", "media", "data", "audio"),
-    "response.audio.transcript.delta": Text("delta", "transcript", "transcript", "audio"),
-}
 LIFECYCLE: Final = frozenset(
     [f"response.{word}" for word in ("created", "queued", "in_progress", "completed", "incomplete")]
 )
@@ -135,6 +84,8 @@ class EventReader:
         self._given: dict[str, list[str]] = {}
         self._cited: dict[str, dict[str, None]] = {}
         self._turns = Turns()
+        self._key: tuple[object, ...] | None = None
+        self._field = ""
         self.response: Mapping[str, Any] | None = None
 
     def read(self, frame: Frame) -> tuple[Chunk, ...]:
@@ -167,40 +118,73 @@ class EventReader:
         return (self._read_object(_only_data(frame, name), event, name),)
 
     def _read_text(self, raw: bytes, event: dict[str, Any], name: str, text: Text) -> Chunk:
-        field = text.field(event)
         value = event.get(text.key)
+        key = (name, event.get("item_id"), event.get("output_index"), event.get(text.index))
+        field = self._field if key == self._key else text.field(event)
         pieces: list[Piece] = []
         if not isinstance(value, str):
-            pieces += _stray_pieces(value, f"{field}~", (text.key,))
+            pieces += self._parts(field, text, event, value)
+        elif value and text.done:
+            pieces += self._repeat(field, text.kind, value, (text.key,))
+        elif value and key == self._key:
+            pieces += [Piece(one, text.kind, value, ()) for one in self._turns.go_on(value)]
+            self._grow(pieces, field, text.kind, value, (text.key,))
         elif value:
-            pieces += self._said(field, text, value)
+            pieces += self._say(field, text, event, value)
+            self._key, self._field = (key, field) if text.kind != "media" else (None, "")
         if event.get("logprobs"):  # tokens that are not those of the text are a text of their own
             spelled = entry_texts(event["logprobs"], value)
             pieces += [Piece(f"{field}/logprobs{at}", "other", one, (), alone=True) for at, one in spelled]
-        for key, child in _others(event, text.key):
-            if key != "logprobs":
-                pieces += self._other_pieces(event, name, key, child)
+        for member, child in _others(event, text.key):
+            if member != "logprobs":
+                pieces += self._other_pieces(event, name, member, child)
         ends = self._end([field]) if text.done and not text.waits else ()
         return Chunk(raw, 0, tuple(pieces), None, event, ends=ends)
 
-    def _said(self, field: str, text: Text, value: str) -> list[Piece]:
+    def _say(self, field: str, text: Text, event: Mapping[str, Any], value: str) -> list[Piece]:
+        """Return a delta that does not belong where the last one did."""
         at = (text.key,)
+        if text.kind != "media":
+            found = self._turns.follow(Source(text.kind, text.kind, field), text.place(event), value, at)
+            self._grow(found, field, text.kind, value, at)
+            return found
+        heard: list[Piece] = []
+        self._grow(heard, field, text.kind, value, at)
+        if not is_recording(value):  # nobody can hear it, because it reads
+            heard.append(Piece(field + DATA, "other", value, (), alone=True))
+        return heard
+
+    def _parts(self, field: str, text: Text, event: Mapping[str, Any], value: object) -> list[Piece]:
+        """Return what stands where a text should: leaf by leaf, and what may be joined to that text so, too."""
+        self._key = None
+        pieces = _stray_pieces(value, f"{field}~", (text.key,))
+        said = list(running_texts(value, text.kind)) if text.kind != "media" else []
         if text.done:
-            return [self._repeat(field, text.kind, value, at)]
-        turned = self._turns.follow(field, text.kind, value, self._texts) if text.kind in RUNNING else []
-        pieces = [*turned, *self._grow(field, text.kind, value, at)]
-        if text.kind == "media" and not is_recording(value):  # nobody can hear it, because it reads
-            pieces.append(Piece(field + DATA, "other", value, (), alone=True))
+            whole = "".join([one for kind, one in said if kind == text.kind])
+            return [*pieces, *self._repeat(field, text.kind, whole, ())] if whole else pieces
+        for kind, one in said:
+            own = field if kind == text.kind else f"{field}/{kind}"
+            pieces += self._turns.follow(Source(kind, kind, own), text.place(event), one)
+            grown: list[Piece] = []
+            self._grow(grown, own, kind, one, ())
+            pieces += [replace(piece, alone=True) for piece in grown]
         return pieces
 
     def _other_pieces(self, event: Mapping[str, Any], name: str, key: str, value: object) -> list[Piece]:
         if key == "name" and isinstance(value, str) and value:
-            return [self._repeat(f"/output/{event.get('output_index', 0)}/name", "name", value, (key,))]
+            return self._repeat(f"/output/{event.get('output_index', 0)}/name", "name", value, (key,))
         if key == "partial_image_b64" and isinstance(value, str) and value:
             field = f"/output/{event.get('output_index', 0)}/partial_images/{event.get('partial_image_index', 0)}"
-            return [self._repeat(field, "media", value, (key,))]
+            return self._repeat(field, "media", value, (key,))
         field = f"/events/{name}{_place_of(event)}/{escape(key)}"
-        pieces = _stray_pieces(value, field, (key,))
+        pieces: list[Piece] = []
+        for piece in _stray_pieces(value, field, (key,)):
+            if not piece.field.endswith(KEYS):
+                group = f"events/{name}/{escape(key)}{piece.field[len(field) :]}"
+                source = Source(group, piece.kind, piece.field, chained=False)
+                pieces += self._turns.follow(source, place_of(event), piece.text, piece.at)
+                self._key = None
+            pieces.append(piece)
         if not is_named(key, in_reply=True):
             pieces.append(Piece(f"{field}#key", "other", key, (), alone=True))
         return pieces
@@ -212,7 +196,8 @@ class EventReader:
         found = as_object(value)
         if holder is not None and found is not None:
             base, segments = self._segments(name, event, found)
-            pieces += [self._piece(holder, found, base, one) for one in segments if not _is_inside(one)]
+            for one in segments:
+                pieces += [] if _is_inside(one) else self._piece(holder, found, base, one)
         ends = self._end(_complete(name, found or {}, pieces))
         if name == _ANNOTATED and found is not None:
             pieces += self._cite(_part_at(event), pieces)
@@ -247,25 +232,25 @@ class EventReader:
                 add_annotation(segments, value, base)
         return base, tuple(segments.found)
 
-    def _piece(self, holder: str, value: Mapping[str, Any], base: str, segment: Segment) -> Piece:
+    def _piece(self, holder: str, value: Mapping[str, Any], base: str, segment: Segment) -> list[Piece]:
         keys, leaf = _walk(value, segment.path.removesuffix(DATA).removesuffix(KEYS)[len(base) :])
         text = leaf if segment.kind == "media" and isinstance(leaf, str) else segment.text
         at: tuple[str | int, ...] = (holder, *keys) if leaf == text else ()
         return self._repeat(segment.path, segment.kind, text, at)
 
-    def _grow(self, field: str, kind: Kind, text: str, at: tuple[str | int, ...]) -> list[Piece]:
-        """Return a delta, which goes on behind what came before and behind what was given as the text so far."""
+    def _grow(self, pieces: list[Piece], field: str, kind: Kind, text: str, at: tuple[str | int, ...]) -> None:
+        """Add a delta, which goes on behind what came before and behind what was given as the text so far."""
         if field in self._ended:
             msg = f"text comes for {field} after its end"
             raise ValueError(msg)
         self._texts.setdefault(field, []).append(text)
-        grown = [Piece(field, kind, text, at)]
-        for given in self._given.get(field, ()):
-            self._texts[given].append(text)
-            grown.append(Piece(given, kind, text, ()))
-        return grown
+        pieces.append(Piece(field, kind, text, at))
+        if self._given:
+            for given in self._given.get(field, ()):
+                self._texts[given].append(text)
+                pieces.append(Piece(given, kind, text, ()))
 
-    def _repeat(self, field: str, kind: Kind, text: str, at: tuple[str | int, ...]) -> Piece:
+    def _repeat(self, field: str, kind: Kind, text: str, at: tuple[str | int, ...]) -> list[Piece]:
         """Return a text given as a whole: a repetition, the first text of its field, or a field of its own.
 
         It stands by itself where it is given, whatever comes behind it: so it is judged as it is, too.
@@ -278,16 +263,22 @@ class EventReader:
             known = "".join(parts)
             self._texts[field] = [known]
             if known == text:
-                return Piece(field, kind, text, at, repeats=True, alone=True)
+                return [Piece(field, kind, text, at, repeats=True, alone=True)]
             field = f"{field}~"
         self._texts[field] = [text]
-        if field != first and kind in _GROWING and first not in self._ended:
+        begun = [Piece(field, kind, text, at, alone=True)]
+        if kind not in _GROWING:
+            return begun
+        if field == first:
+            self._key = None
+            return [*self._turns.follow(Source(kind, kind, field), place_at(field), text, at), *begun]
+        if first not in self._ended:
             given = self._given.setdefault(first, [])
             given.append(field)
             if len(given) > _MOST_GIVEN:
                 msg = f"the text of {first} is given in more than {_MOST_GIVEN} other ways before its end"
                 raise ValueError(msg)
-        return Piece(field, kind, text, at, alone=True)
+        return begun
 
     def _cite(self, part: str, pieces: Sequence[Piece]) -> list[Piece]:
         """Return the texts of a citation once more: what each member of all those of a part says, one by one.
@@ -344,7 +335,7 @@ def _others(event: Mapping[str, Any], read: str | None) -> Iterator[tuple[str, A
     """
     for key, value in event.items():
         if key in _NUMBERS:
-            if not isinstance(value, int):
+            if not isinstance(value, int) or isinstance(value, bool):
                 msg = f"{key} of an event is {type(value).__name__}, not a number"
                 raise ValueError(msg)
         elif key not in ("type", read) and not (key in FORMS and fits(key, value)):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from proxy.wire.responses_events import TEXTS
+from proxy.wire.responses_texts import TEXTS
 from proxy.wire.segments import as_list, as_object, is_word
 
 Event = tuple[str, dict[str, Any]]

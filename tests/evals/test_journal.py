@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import resource
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -127,20 +128,22 @@ def test_a_journal_that_cannot_be_written_says_so(tmp_path: Path) -> None:  # H-
         JournalFile(tmp_path / "missing" / "j.jsonl")
 
 
-@pytest.fixture
-def little_room() -> Iterator[None]:
-    """Let files grow to 1,000 bytes, as on a disk that is full then."""
+@contextmanager
+def little_room() -> Generator[None]:
+    """Let files grow to 1,000 bytes, as on a disk that is full then; pytest's own output among them."""
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    signal.signal(signal.SIGXFSZ, ignored)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, ignored)
 
 
-@pytest.mark.usefixtures("little_room")
 def test_closing_a_journal_on_a_full_disk_hides_no_earlier_message(tmp_path: Path) -> None:  # H-110
-    journal = JournalFile(tmp_path / "j.jsonl")
-    with pytest.raises(StoreError, match="free some space and resume"):
-        journal.append([Entry("note", {"text": "x" * 3000})])
-    journal.close()
+    with little_room():
+        journal = JournalFile(tmp_path / "j.jsonl")
+        with pytest.raises(StoreError, match="free some space and resume"):
+            journal.append([Entry("note", {"text": "x" * 3000})])
+        journal.close()

@@ -356,7 +356,7 @@ def test_a_stream_whose_choices_have_all_finished_needs_no_terminator() -> None:
 def test_draining_reads_the_usage_after_a_block() -> None:  # W-26
     usage = data_frame({"choices": [], "usage": {"total_tokens": 3}})
     for on_block, known in (("cancel", None), ("drain", {"total_tokens": 3})):
-        frames = [chunk({"content": CANARY}), chunk({}, "stop"), usage, b"data: [DONE]\n\n"]
+        frames = [chunk({"content": f"{CANARY} and"}), chunk({}, "stop"), usage, b"data: [DONE]\n\n"]
         call = make_call(Finds(CANARY), {}, stream={"on_block": on_block, "window_chars": 1})
         out, progress = relay(call, frames)
         assert progress.usage == known

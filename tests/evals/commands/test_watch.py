@@ -43,4 +43,4 @@ def test_a_killed_run_is_watched_without_its_lock(
 
 def test_views_need_time_between_them(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["watch", "a", "--every", "0", "--runs-dir", str(runs)]) == 2
-    assert "seconds above 0" in capsys.readouterr().err
+    assert "--every is 0, expected a number above 0" in capsys.readouterr().err

@@ -34,7 +34,7 @@ def test_the_shipped_example_is_read() -> None:  # H-165
         ("limits: {max_unknwon: 0.1}", "limits.max_unknwon: no such .* are max_unknown, max_error"),
         ("relative: [{metric: detection_rate}]", "margin: this setting is required"),
         ("relative: [{metric: borderline_flag_rate, margin: 0.1}]", "no harmful direction"),
-        ("absolute: [", "cannot be read"),
+        ("absolute: [", "not valid YAML"),
     ],
 )
 def test_a_wrong_rules_file_says_where_and_what(tmp_path: Path, text: str, said: str) -> None:  # H-165

@@ -25,7 +25,7 @@ from proxy.store.journal import StoredJournal
 from proxy.store.protocol import Filters
 from proxy.store.retention import Retention, forget
 from proxy.store.schema import LOG_BYTES
-from proxy.store.sqlite import open_journal
+from proxy.store.sqlite import SqliteReader, open_journal
 from proxy.store.testing import ARCHIVE, STARTED, VERSION, record
 from proxy.store.writer import WriterSettings
 from supervisors.errors import StoreError
@@ -400,3 +400,16 @@ async def test_an_audit_during_which_a_writer_begins_takes_nothing_from_it(tmp_p
     opened.accept(record(2))
     await opened.aclose()
     assert rows_of(path, "SELECT count(*) FROM records") == [(2,)]
+
+
+async def test_a_look_up_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    journal = await open_journal(tmp_path / "journal.sqlite3")
+    for number in range(2000):
+        journal.accept(record(number))
+    await journal.flush()
+    hasty = SqliteReader(tmp_path / "journal.sqlite3", longest_s=0.0)
+    with pytest.raises(StoreError, match="interrupted"):
+        hasty.search(Filters(supervisor="nobody"))
+    hasty.close()
+    assert await journal.find(Filters(supervisor="nobody")) == []
+    await journal.aclose()

@@ -79,3 +79,10 @@ def test_requests_read_parts_of_every_running_text_as_one(body: Any, kind: Kind)
     segments = CHAT.request_segments({"messages": [{"role": "user", "content": "Hello."}], **body})
     assert "see see " in [view.text for view in join_segments([one for one in segments if one.text != "Hello."])]
     assert [one.kind for one in segments if one.text == "see "] == [kind] * 2
+
+
+def test_what_stands_where_a_message_may_is_one_text_with_it() -> None:  # G-03
+    choice = {"index": 0, "delta": {"content": "see "}, "message": {"content": "a"}, "text": "ll"}
+    (segments,) = CHAT.reply_segments({"choices": [choice]}, 1, {}).values()
+    assert [one.kind for one in segments] == ["text"] * 3
+    assert "see all" in [view.text for view in join_segments(segments)]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from proxy.relay import BadStream
+from proxy.wire.adapter import Piece
 from proxy.wire.messages import MESSAGES
 from proxy.wire.responses import RESPONSES
+from proxy.wire.turns import Place, Source, Turns
 from tests.proxy.test_readings import MODES, event, messages, relay, responses
 
 NAMES = {"text": "response.output_text.delta", "reasoning": "response.reasoning_text.delta"}
@@ -53,3 +58,140 @@ def test_blocks_of_a_message_that_come_in_turns_cannot_be_read(kind: str) -> Non
     ]
     with pytest.raises(BadStream):
         relay(MESSAGES, messages(*start, *said))
+
+
+def say(name: str, *places: tuple[str | None, int | None, Any]) -> list[bytes]:
+    """Return events that add texts to places told by the id and the number of an item, where they have them."""
+    said: list[bytes] = []
+    for item, number, text in places:
+        at = {key: value for key, value in (("item_id", item), ("output_index", number)) if value is not None}
+        said.append(event(name, sequence_number=1, **at, delta=text))
+    return responses(*said)
+
+
+DELTAS = (
+    "response.output_text.delta",
+    "response.function_call_arguments.delta",
+    "response.code_interpreter_call_code.delta",
+)
+BY_ID = (
+    [("a", None, "my umb"), ("b", None, "never "), ("a", None, "rella")],
+    [("a", 0, "my umb"), ("b", 0, "never "), ("a", 0, "rella")],
+    [("a", 0, "my umb"), ("b", 1, "never "), ("a", 2, "rella")],
+    [("b", 0, "sun"), ("a", 0, "umbrella"), ("b", 0, "stand")],
+    [("b", 0, "so "), ("a", 0, "umb"), ("a", 0, "rella"), ("b", 0, "stand")],
+    [(None, 0, "umbrella"), (None, None, "stand")],
+    [(None, 1, "umb"), (None, 0, "so "), (None, None, "it is "), (None, 1, "rella"), (None, None, "so")],
+)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("action", ["block", "redact"])
+@pytest.mark.parametrize("name", [*DELTAS, "response.poem.delta"])
+@pytest.mark.parametrize("places", BY_ID)
+def test_a_word_is_found_by_the_id_of_an_item_as_well_as_by_its_number(
+    places: Sequence[tuple[str | None, int | None, str]], name: str, action: str, mode: str
+) -> None:
+    sent = relay(RESPONSES, say(name, *places), on_unsafe=action, stream={"mode": mode, "window_chars": 1})
+    assert b"rella" not in sent
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_unknown_events_are_read_as_they_come(mode: str) -> None:
+    frames = say("response.poem.delta", ("a", 0, "my umb"), ("b", 1, "rella"))
+    assert b"rella" not in relay(RESPONSES, frames, stream={"mode": mode, "window_chars": 1})
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("action", ["block", "redact"])
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["my umb", {"text": "rella"}],
+        [{"text": "my umb"}, "rella"],
+        [[{"text": "my umb"}, {"text": "rella"}]],
+        [[{"type": "text", "text": [{"text": "my umb"}]}], {"text": "rella"}],
+        [{"text": "umbrella"}, "stand"],
+    ],
+)
+def test_a_delta_in_parts_is_read_as_part_of_its_text_and_alone(texts: Sequence[Any], action: str, mode: str) -> None:
+    frames = say(DELTAS[0], *[("a", 0, text) for text in texts])
+    assert b"rella" not in relay(RESPONSES, frames, on_unsafe=action, stream={"mode": mode, "window_chars": 1})
+
+
+def test_ids_that_are_another_each_time_change_nothing() -> None:
+    places = [(f"id{number}", 0, text) for number, text in enumerate(["all "] * 9 + ["umbrella", "stand"])]
+    assert b'"umbrella"' in relay(RESPONSES, say(DELTAS[0], *places))
+
+
+def test_a_number_that_is_a_truth_value_cannot_be_read() -> None:
+    with pytest.raises(BadStream):
+        relay(RESPONSES, say(DELTAS[0], ("a", False, "so it is")))
+
+
+def follow(*places: tuple[Place, str, str]) -> list[list[Piece]]:
+    turns = Turns()
+    return [turns.follow(Source("text", "text", field), place, text) for place, field, text in places]
+
+
+def test_texts_that_follow_one_another_add_nothing() -> None:
+    parts = [(Place(f"i{item}", item, part), f"/output/{item}/{part}") for item in range(3) for part in range(3)]
+    assert follow(*[(place, field, text) for place, field in parts for text in ("a", "b")]) == [[]] * 18
+
+
+def test_readings_that_say_the_same_are_one() -> None:
+    a, b = (Place("a", 0, 0), "/a"), (Place("b", 1, 0), "/b")
+    found = follow((*a, "1"), (*b, "2"), (*a, "3"), (*b, "4"))
+    assert found[:2] == [[], []]
+    assert [piece.field for piece in found[3]] == ["/text/0#joined"] * 2
+    assert "".join([piece.text for pieces in found for piece in pieces]) == "1234"
+
+
+def test_a_reading_that_two_shared_goes_on_twice() -> None:
+    a0, a1, b0 = (Place("a", 0, 0), "/0"), (Place("a", 1, 0), "/1"), (Place("b", 0, 0), "/0")
+    found = [piece for pieces in follow((*a0, "1"), (*b0, "2"), (*a0, "3"), (*a1, "4"), (*b0, "5")) for piece in pieces]
+    told: dict[str, str] = {}
+    for piece in found:
+        told[piece.field] = told.get(piece.field, "") + piece.text
+    assert {"134", "12345", "25"} <= {*told.values()}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("action", ["block", "redact"])
+@pytest.mark.parametrize(
+    "inner",
+    [
+        [{"type": "text_delta", "text": "my umb"}, {"type": "foo_delta", "text": "rella"}],
+        [{"type": "foo_delta", "text": "my umb"}, {"text": "rella"}],
+        [{"type": "text_delta", "text": ["my umb", "rella"]}],
+        [{"type": "text_delta", "text": "my umb"}, {"type": "text_delta", "text": [{"text": "rella"}]}],
+        [{"type": "text_delta", "text": "my umb", "more": "rella"}],
+        [{"type": "foo_delta", "thinking": "my umb"}, {"type": "thinking_delta", "thinking": ["rella"]}],
+        [{"type": "foo_delta", "text": "umbrella"}, {"type": "text_delta", "text": "stand"}],
+    ],
+)
+def test_a_text_of_a_block_is_read_whatever_its_deltas_are_called(inner: Any, action: str, mode: str) -> None:
+    frames = messages(
+        event("content_block_start", index=0, content_block={"type": "text", "text": ""}),
+        *[event("content_block_delta", index=0, delta=delta) for delta in inner],
+        event("content_block_stop", index=0),
+    )
+    assert b"rella" not in relay(MESSAGES, frames, on_unsafe=action, stream={"mode": mode, "window_chars": 1})
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", ["text", "thinking"])
+def test_a_block_may_begin_with_its_text_in_parts(kind: str, mode: str) -> None:
+    frames = messages(
+        event("content_block_start", index=0, content_block={"type": kind, kind: [{"type": "text", "text": "my umb"}]}),
+        event("content_block_delta", index=0, delta={"type": f"{kind}_delta", kind: "rella"}),
+        event("content_block_stop", index=0),
+    )
+    assert b"rella" not in relay(MESSAGES, frames, stream={"mode": mode, "window_chars": 1})
+
+
+def test_a_block_that_began_with_a_text_does_not_go_on_after_another() -> None:
+    start = [event("content_block_start", index=i, content_block={"type": "text", "text": "so "}) for i in (0, 1)]
+    more = event("content_block_delta", index=0, delta={"type": "text_delta", "text": "it is"})
+    with pytest.raises(BadStream):
+        relay(MESSAGES, messages(*start, more))

@@ -92,6 +92,19 @@ def reasoning_fields(parts: Sequence[Pieces], draw: Draw) -> Made:
     return chat({**message, "content": "So it is."}, [*deltas, {"content": "So it is."}])
 
 
+def turned_fields(parts: Sequence[Pieces], draw: Draw) -> Made:
+    """The names of a reasoning text in turns, as they come; of a chat or of a completion."""
+    texts = [text for pieces in parts for text in pieces]
+    names = st.sampled_from(["reasoning_content", "reasoning"])
+    said = [{draw(names): text} for text in texts]
+    if draw(st.booleans()):
+        return chat({"reasoning_content": "".join(texts), "content": "So."}, [*said, {"content": "So."}])
+    frames = [data_frame({"id": "x", "choices": [{"index": 0, "text": "", **one}]}) for one in said]
+    frames += [data_frame({"id": "x", "choices": [{"index": 0, "text": "So.", "finish_reason": "stop"}]}), DONE]
+    whole = {"choices": [{"index": 0, "text": "So.", "reasoning": "".join(texts), "finish_reason": "stop"}]}
+    return COMPLETIONS, whole, b"".join(frames)
+
+
 def reasoning_details(parts: Sequence[Pieces], draw: Draw) -> Made:
     numbered = draw(st.booleans())
     key = draw(st.sampled_from(["text", "summary"]))
@@ -139,6 +152,21 @@ def stray_blocks(parts: Sequence[Pieces], draw: Draw) -> Made:
     return MESSAGES, message_reply(*whole), b"".join(message_events(*events))
 
 
+def stray_deltas(parts: Sequence[Pieces], draw: Draw) -> Made:
+    """One block an entry, whose deltas have any type and give their text as text or in parts."""
+    kind = draw(st.sampled_from(["text", "thinking"]))
+    forms: Sequence[Callable[[str], Any]] = (str, lambda text: [text], lambda text: [part(text)])
+    events: list[list[bytes]] = []
+    for pieces in parts:
+        start: Any = draw(st.sampled_from(["", [part(pieces[0])]]))
+        said = [draw(st.sampled_from(forms))(text) for text in (pieces if start == "" else pieces[1:])]
+        names = [draw(st.sampled_from([f"{kind}_delta", "foo_delta"])) for _ in said]
+        deltas = [{"type": name, kind: one} for name, one in zip(names, said, strict=True)]
+        events.append(block_events(len(events), {"type": kind, kind: start}, deltas))
+    whole = [{"type": kind, kind: "".join(pieces)} for pieces in parts]
+    return MESSAGES, message_reply(*whole), b"".join(message_events(*events))
+
+
 _ITEMS: dict[str, tuple[str, str, str, str, str]] = {
     "message": ("content", "output_text", "text", "response.output_text", "content_index"),
     "refusal": ("content", "refusal", "refusal", "response.refusal", "content_index"),
@@ -175,14 +203,26 @@ SHAPES: Sequence[Callable[[Sequence[Pieces], Draw], Made]] = (
     content,
     thinking_parts,
     reasoning_fields,
+    turned_fields,
     reasoning_details,
     completions,
     blocks,
     stray_blocks,
+    stray_deltas,
     items,
 )
-_SEAMLESS = (content, thinking_parts, reasoning_details, completions)
-"""Streams of these do not show where a part ends: only what is found in the joined text is found whichever way."""
+_SEAMLESS = (
+    content,
+    thinking_parts,
+    turned_fields,
+    reasoning_details,
+    completions,
+    blocks,
+    stray_blocks,
+    stray_deltas,
+)
+"""Streams of these do not show where a part ends, or judge what a block begins with alone too: only what is found in
+the joined text is found whichever way."""
 
 
 def judge_whole(adapter: Adapter, reply: Json) -> bool:
@@ -232,6 +272,17 @@ def read(sent: bytes) -> str:
     return "".join([told(frame) for frame in frames if not str(frame.get("type")).endswith(repeats)])
 
 
+def given_whole(raw: bytes) -> list[str]:
+    """Return the texts that events give as they are so far: each is judged as it stands there, too (G-06)."""
+    frames = [orjson.loads(frame.data) for frame in SseParser().feed(raw) if frame.data and frame.data != b"[DONE]"]
+    names = ("content_block_start", ".added", ".in_progress")
+    return [told(frame) for frame in frames if str(frame.get("type")).endswith(names)]
+
+
+def is_said(text: str) -> bool:
+    return _WORD.search(text.replace("\u200b", "").lower()) is not None
+
+
 PLACES = st.lists(st.integers(0, 400), max_size=3)
 BEFORE = st.sampled_from(["", "so ", "One. Two! ", "word " * 30, "glue"])
 _WORD = re.compile(rf"\b{CANARY}\b")
@@ -255,10 +306,11 @@ def test_a_text_is_judged_the_same_whole_and_streamed(
     found, sent = judge_stream(
         adapter, raw, data.draw(PLACES), on_unsafe=action, stream={"mode": mode, "window_chars": window}
     )
-    joined = _WORD.search("".join([text for pieces in parts for text in pieces]).replace("\u200b", "").lower())
-    if joined is not None or shape not in _SEAMLESS:
+    joined = is_said("".join([text for pieces in parts for text in pieces]))
+    if joined or shape not in _SEAMLESS:
         assert found == caught
-    assert caught or joined is None
-    assert _WORD.search(read(sent).replace("\u200b", "").lower()) is None
+    assert found or not any(map(is_said, given_whole(raw)))
+    assert caught or not joined
+    assert not is_said(read(sent))
     if not found:
         assert b"content_filter" not in sent
