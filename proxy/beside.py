@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -30,6 +30,44 @@ async def beside(*background: Coroutine[Any, Any, None]) -> AsyncGenerator[None]
                 task.cancel()
     except BaseExceptionGroup as errors:
         raise first_leaf(errors) from None
+
+
+async def next_or_late(
+    chunks: AsyncIterator[bytes], wait_s: float, late: Callable[[], Awaitable[bool]]
+) -> bytes | None:
+    """Return what comes next, None at the end; where nothing comes for a while, do something meanwhile.
+
+    Args:
+        chunks: what comes; a wait for it is never cut short, for it could not be taken up again.
+        wait_s: seconds.
+        late: done once after so long; true ends the wait for what comes.
+    """
+    came = asyncio.Event()
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_watch(came, wait_s, late))
+            try:
+                return await anext(chunks, None)
+            finally:
+                came.set()
+    except BaseExceptionGroup as errors:
+        error = first_leaf(errors)
+        if isinstance(error, _Over):
+            return None
+        raise error from None
+
+
+class _Over(Exception):
+    """Nobody waits any more."""
+
+
+async def _watch(came: asyncio.Event, wait_s: float, late: Callable[[], Awaitable[bool]]) -> None:
+    try:
+        async with asyncio.timeout(wait_s):
+            await came.wait()
+    except TimeoutError:
+        if await late():
+            raise _Over from None
 
 
 class Attendance:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Protocol
 
-from proxy.beside import Later
+from proxy.beside import Later, next_or_late
 from proxy.blocks import Blocked, block_error, blocking_policies, is_failure, notice_text
 from proxy.call import Call, Progress
 from proxy.headers import Expose
@@ -62,6 +62,8 @@ class Judging:
 
 _TURN_S = 0.01
 """How long one stream may keep the loop: it is looked at after every frame."""
+_BEHIND_S = 1.0
+"""How long the last verdict of a choice that has finished waits for the end of the stream: text may come before."""
 _WAITED_S = 0.0005
 """A wait for the model server that is longer has let others have it."""
 
@@ -96,6 +98,7 @@ class Relay:
         self._signalled = self._plan.wants_signals
         self._decided = never if self._plan.exhaustive else settled_by(self._plan)
         self._broken = self._over = False
+        self._finished: dict[int, float] = {}
         self._held_since: float | None = None
         self._since = 0.0
         self._last_write = perf_counter()
@@ -118,7 +121,7 @@ class Relay:
     async def _read(self, chunks: AsyncIterator[bytes]) -> None:
         parser, progress = SseParser(), self._progress
         self._since = waiting = perf_counter()
-        async for data in chunks:
+        while (data := await self._next(chunks)) is not None:
             now = perf_counter()
             progress.upstream_wait_s += now - waiting
             if now - waiting > _WAITED_S:
@@ -129,9 +132,29 @@ class Relay:
             if self.ended:
                 return
             waiting = perf_counter()
-        await self._feed(self._cut(parser, None))
+        if not self.ended:
+            await self._feed(self._cut(parser, None))
         if not self.ended:
             await self._finish()
+
+    async def _next(self, chunks: AsyncIterator[bytes]) -> bytes | None:
+        """Return what comes next; meanwhile, no choice that has finished waits long for what may come behind that."""
+        if not self._finished:
+            return await anext(chunks, None)
+        wait_s = min(self._finished.values()) - perf_counter()
+        if wait_s > 0:
+            return await next_or_late(chunks, wait_s, self._settle)
+        return None if await self._settle() else await anext(chunks, None)
+
+    async def _settle(self) -> bool:
+        """Judge to their end the choices that finished a while ago, and say whether that ended the stream."""
+        now = perf_counter()
+        for choice in [choice for choice, until in self._finished.items() if until <= now]:
+            del self._finished[choice]
+            if not self.ended and choice not in self._noticed:
+                await self._pump_gate(choice, self._gates[choice], ended=True)
+        await self._flush()
+        return self.ended
 
     def _cut(self, parser: SseParser, data: bytes | None) -> list[Chunk]:
         try:
@@ -199,6 +222,8 @@ class Relay:
         if self._held_since is None:
             self._held_since = perf_counter()
         await self._pump_gate(chunk.choice, gate, ended=False)
+        if gate.finish is not None and not gate.judged:
+            self._finished.setdefault(chunk.choice, perf_counter() + _BEHIND_S)
 
     def _gate(self, choice: int) -> Gate:
         gate = self._gates.get(choice)
@@ -294,6 +319,7 @@ class Relay:
         return not self._terminator or not self._noticed.issuperset(open_choices)
 
     async def _pump_all(self) -> None:
+        self._finished.clear()
         for choice, gate in list(self._gates.items()):
             if not gate.closed and not self.ended and choice not in self._noticed:
                 await self._pump_gate(choice, gate, ended=True)

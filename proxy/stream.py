@@ -314,11 +314,11 @@ class Gate:
 
         What touches an end is another word there, unless each is a text of its own.
         """
-        grown = self._fields.get(span.path) if span.path.endswith(JOINED) else None
-        if grown is None:
+        found = [one for name, one in self._fields.items() if name.endswith(JOINED) and self._path(name) == span.path]
+        if not found:
             return True
-        near = 0 if grown.kind == "annotation" else 1
-        return any(span.start < cut + near and cut - near < span.end for cut in grown.cuts)
+        near = 0 if found[0].kind == "annotation" else 1
+        return any(span.start < cut + near and cut - near < span.end for cut in found[0].cuts)
 
     def _is_marked(self, span: Span) -> bool:
         marks = self._marks.get(span.path, ())
