@@ -20,7 +20,7 @@ from proxy.wire.adapter import Chunk, Frames
 from proxy.wire.body import bad_reply
 from proxy.wire.errors import RequestError
 from proxy.wire.segments import next_turn
-from proxy.wire.sse import COMMENT, DONE, SseParser
+from proxy.wire.sse import COMMENT, SseParser
 from supervisors.ask import ask_all, is_local
 from supervisors.signals import read_signals
 from supervisors.types import Assessment, Context, Exchange, Segment
@@ -228,7 +228,7 @@ class Relay:
     def _gate(self, choice: int) -> Gate:
         gate = self._gates.get(choice)
         if gate is None:
-            as_json, goes_on = self._notice.only_refusal, self._call.adapter.terminator == DONE
+            as_json, goes_on = self._notice.only_refusal, bool(self._call.adapter.terminator)
             gate = Gate(self._plan, self._frames, choice, self._turn, as_json=as_json, goes_on=goes_on)
             self._gates[choice] = gate
         return gate

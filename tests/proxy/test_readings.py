@@ -243,6 +243,15 @@ def test_the_end_of_a_text_is_not_glued_to_its_own_beginning(number: int, mode: 
         assert b"REDACTED" not in sent
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_a_message_that_goes_on_after_its_reason_to_stop_does_not_leave_in_part(mode: str) -> None:  # S-01
+    stop = messages()
+    frames = [stop[0], *block(0, text_delta("my violet ")), stop[1], *block(1, text_delta("umbrella")), *stop[1:]]
+    sent = relay(MESSAGES, frames, Rules(keywords=("violet umbrella",)), stream={"mode": mode, "window_chars": 1})
+    assert b"violet" not in sent
+    assert b"refusal" in sent
+
+
 def test_a_redaction_reaches_every_repetition_of_a_text_that_stands_alone() -> None:  # G-35
     frames = tops({"note": "my umbrella"}, {"note": "my umbrella"})
     sent = relay(CHAT, frames, on_unsafe="redact")
