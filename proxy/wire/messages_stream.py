@@ -166,7 +166,8 @@ def _join_members(pieces: Sequence[Piece], keys: Sequence[str], part: str) -> li
     said = [piece for piece in pieces if piece.at[:1] == ("delta",) and piece.at[1:2] not in ((), ("type",))]
     if len(said) < _FEWEST_JOINED or not any(piece.kind == "other" for piece in said):
         return []
-    said.sort(key=lambda piece: keys.index(str(piece.at[1])))
+    order = {key: number for number, key in enumerate(keys)}  # a delta that is a list has none, and its own order
+    said.sort(key=lambda piece: order.get(str(piece.at[1]), len(order)))
     return [Piece(f"{part}delta{JOINED}", "other", piece.text, (), alone=True) for piece in said]
 
 

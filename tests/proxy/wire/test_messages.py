@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from proxy.wire.adapter import Chunk
 from proxy.wire.errors import RequestError
 from proxy.wire.messages import MESSAGES
+from proxy.wire.segments import JOINED
 from proxy.wire.sse import SseParser, event_frame
 from supervisors.types import Segment
 from tests.proxy.wire.planting import Path, leaves, planted, pointer
@@ -179,6 +180,11 @@ def test_a_canary_anywhere_in_an_event_is_in_a_piece_that_can_be_rewritten(
     frames = MESSAGES.open_frames(MESSAGES.new_head("r", 0, "gpt"), {})
     texts = [piece.text.replace(CANARY, "gone") for piece in chunk.pieces]
     assert CANARY.encode() not in frames.forward(chunk, texts)
+
+
+def test_a_delta_that_is_a_list_is_read_in_its_order() -> None:  # G-06
+    chunk = read({"type": "content_block_delta", "index": 0, "delta": [3, "violet ", "umbrella"]})
+    assert "violet umbrella" in "".join([piece.text for piece in chunk.pieces if piece.field.endswith(JOINED)])
 
 
 def read(event: Mapping[str, Any]) -> Chunk:
