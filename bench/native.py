@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bench.process import pinned
+from bench.process import Place, pinned
 
 SOURCES: Final = Path(__file__).parent / "native"
 BUILD: Final = Path(__file__).parent / "build"
@@ -87,8 +87,11 @@ def count(body: bytes, expect: str, address: Address, *, connections: int, reque
 
 
 def open_loop(body: bytes, expect: str, addresses: Sequence[Address], *, rate: float, seconds: float) -> Load:
-    """Send `rate` requests a second to each address, taking turns, each counted from its intended time."""
-    return _run(["open", str(seconds), str(rate)], body, expect, addresses)
+    """Send `rate` requests a second to each address, taking turns, each counted from its intended time.
+
+    The generator runs on any core: at such rates it waits for nobody but a kernel thread that holds the core it is on.
+    """
+    return _run(["open", str(seconds), str(rate)], body, expect, addresses, place=None)
 
 
 def streams(body: bytes, chunks: int, address: Address, *, connections: int, rounds: int = 1) -> Load:
@@ -96,14 +99,17 @@ def streams(body: bytes, chunks: int, address: Address, *, connections: int, rou
     return _run(["streams", str(rounds), str(connections)], body, str(chunks), [address])
 
 
-def _run(command: list[str], body: bytes, expect: str, addresses: Sequence[Address]) -> Load:
+def _run(
+    command: list[str], body: bytes, expect: str, addresses: Sequence[Address], place: Place | None = "tools"
+) -> Load:
     with tempfile.NamedTemporaryFile(prefix="bench-body-") as file:
         file.write(body)
         file.flush()
         where = [part for address in addresses for part in (str(address.port), address.path)]
-        full = pinned("tools", [str(build("load")), *command, file.name, expect, *where])
+        tool = [str(build("load")), *command, file.name, expect, *where]
         extra = "".join([f"{line}\r\n" for line in dict.fromkeys(line for one in addresses for line in one.headers)])
         settings = {"BENCH_HEADERS": extra}
+        full = tool if place is None else pinned(place, tool)
         done = subprocess.run(full, capture_output=True, text=True, check=False, timeout=900, env=settings)
     if done.returncode:
         msg = f"the load generator failed: {done.stderr[-300:]}"

@@ -8,10 +8,9 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
@@ -88,22 +87,37 @@ def _cpu_s(pid: int) -> float:
 
 
 @contextmanager
-def preferred(processes: Sequence[Process], *, saturated: bool = False) -> Generator[bool]:
+def preferred(processes: Sequence[Process], *, roaming: bool = False) -> Generator[bool]:
     """Let these servers, and the tools started meanwhile, run before anybody else; yields whether that is permitted.
+
+    By weight (nice −20), never by real-time priority: a real-time task waits on its own core for a kernel thread that
+    does not yield, an ordinary one is woken on another core.
 
     Args:
         processes: servers.
-        saturated: they will take all the time they get: then by weight (nice), which starves nobody for good;
-            otherwise by real-time priority, because foreign load would be measured in every wake-up.
+        roaming: they may also leave the core they are pinned to, for time at low rates: on a kernel built without
+            preemption a kernel thread holds a core for milliseconds, and a pinned server would wait for it.
     """
     threads = [0, *[int(entry.name) for one in processes for pid in _tree(one.pid) for entry in _threads(pid)]]
-    prefer, restore = (_weigh, partial(_weigh, nice=0)) if saturated else (_rank, partial(_rank, rank=0))
-    permitted = all(prefer(thread) for thread in threads)
+    permitted = all(_weigh(thread) for thread in threads)
+    cores = {thread: _moved(thread, range(os.cpu_count() or 1)) for thread in threads[1:]} if roaming else {}
     try:
         yield permitted
     finally:
         for thread in threads:
-            restore(thread)
+            _weigh(thread, nice=0)
+        for thread, before in cores.items():
+            _moved(thread, before)
+
+
+def _moved(thread: int, cores: Iterable[int]) -> set[int]:
+    """Let a thread run on these cores, and return those it had."""
+    try:
+        before = os.sched_getaffinity(thread)
+        os.sched_setaffinity(thread, cores)
+    except ProcessLookupError:  # a thread that has ended meanwhile
+        return set()
+    return before
 
 
 def _threads(pid: int) -> list[Path]:
@@ -119,16 +133,6 @@ def _weigh(thread: int, nice: int = -20) -> bool:
     except PermissionError:
         return False
     except OSError:  # a thread that has ended meanwhile
-        return True
-    return True
-
-
-def _rank(thread: int, rank: int = 1) -> bool:
-    try:
-        os.sched_setscheduler(thread, os.SCHED_FIFO if rank else os.SCHED_OTHER, os.sched_param(rank))
-    except PermissionError:
-        return False
-    except ProcessLookupError:  # a thread that has ended meanwhile
         return True
     return True
 

@@ -92,19 +92,15 @@ class Session:
     @contextmanager
     def before_others(self, targets: Sequence[Target]) -> Generator[None]:
         """Keep foreign load out of measurements of time, where that is permitted; the report says whether it was."""
-        with preferred([one.process for one in targets]) as permitted:
-            how = (
-                "ahead of foreign load (SCHED_FIFO)" if permitted else "beside foreign load: not permitted to go ahead"
-            )
-            self.report.conditions["latency measured"] = how
+        with preferred([one.process for one in targets], roaming=True) as permitted:
+            self.report.conditions["latency measured"] = f"{_ahead(permitted)}, on any core"
             yield
 
     @contextmanager
     def weighted(self, targets: Sequence[Target]) -> Generator[None]:
         """Leave little time to foreign load while servers are saturated."""
-        with preferred([one.process for one in targets], saturated=True) as permitted:
-            how = "ahead of foreign load (nice −20)" if permitted else "beside foreign load: not permitted to go ahead"
-            self.report.conditions["throughput measured"] = how
+        with preferred([one.process for one in targets]) as permitted:
+            self.report.conditions["throughput measured"] = _ahead(permitted)
             yield
 
     def measure_throughput(self) -> None:
@@ -174,7 +170,7 @@ class Session:
         ):
             targets = [self.upstream, *[one for one in self.plain if one.name != "aiohttp"], judged, windows]
             report.flood = measure_streams(targets, rounds=options.rounds, flood=True)
-            with self.before_others(targets):
+            with self.weighted(targets):
                 report.streams = measure_streams(targets, rounds=options.rounds, flood=False)
         report.values |= {
             "chunk": report.flood[WINDOWS].chunk_us,
@@ -272,6 +268,10 @@ def _peers(session: Session) -> Iterator[tuple[str, AbstractContextManager[Targe
             yield name, start(folder, upstream, environment)
     for template in options.commands:
         yield template.partition("=")[0], peers.command(folder, upstream, template)
+
+
+def _ahead(permitted: bool) -> str:
+    return "ahead of foreign load (nice −20)" if permitted else "beside foreign load: not permitted to go ahead"
 
 
 def _run_module(module: str, *arguments: str) -> dict[str, float]:
