@@ -24,7 +24,7 @@ MOST_DEPTH: Final = 48
 """Lists and mappings inside one another; composites, the deepest part of a config, take three levels each."""
 MOST_VALUES: Final = 100_000
 """Keys, values, lists and mappings, those that an alias repeats counted as often as it does."""
-_TOO_MANY: Final = f"the file comes to more than {MOST_VALUES:,} values, those that its aliases repeat included"
+TOO_MANY: Final = f"the file comes to more than {MOST_VALUES:,} values, those that its aliases repeat included"
 _MOST_INTEGER: Final = 2**63
 TOO_DEEP: Final = f"lists and mappings nest more than {MOST_DEPTH} deep"
 
@@ -90,7 +90,7 @@ class BoundedLoader(yaml.SafeLoader):
         self._depth += 1
         self._nodes += 1
         if self._nodes > MOST_VALUES:
-            raise yaml.YAMLError(_TOO_MANY)
+            raise yaml.YAMLError(TOO_MANY)
         if self._depth > MOST_DEPTH + 1:  # what a list or mapping holds is one level further down
             here: Any = cast("Any", self).peek_event()  # PyYAML has no types for it
             raise yaml.MarkedYAMLError(problem=TOO_DEEP, problem_mark=here.start_mark)
@@ -115,7 +115,7 @@ def check_extent(tree: object) -> None:
         parts = _parts_of(value)
         left -= 1 + len(parts)
         if left < 0:
-            raise ConfigError(_TOO_MANY)
+            raise ConfigError(TOO_MANY)
         waiting += [((place, key), depth + 1, part) for key, part in parts]
 
 

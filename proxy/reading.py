@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Hashable
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import yaml
 
-from proxy.extent import TOO_DEEP, BoundedLoader, check_extent
+from proxy.extent import MOST_VALUES, TOO_DEEP, TOO_MANY, BoundedLoader, check_extent
 from supervisors.errors import ConfigError, why_no_yaml
 
 
@@ -70,7 +70,13 @@ def _refuse_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 class _StrictLoader(BoundedLoader):
-    """A safe loader that refuses duplicate keys, and scalars that are not what their tag says."""
+    """A safe loader that refuses duplicate keys, and scalars that are not what their tag says.
+
+    A merge key (``<<``, https://yaml.org/type/merge.html) gives what the mapping does not have itself; of several
+    mappings that it names, the first one with a key counts.
+    """
+
+    _merged = 0
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """Construct the value of one node."""
@@ -81,18 +87,42 @@ class _StrictLoader(BoundedLoader):
             problem = f"the value is no {node.tag.rpartition(':')[2]}"
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark) from error
 
+    def merge_into(self, mapping: dict[Any, Any], node: yaml.Node) -> None:
+        """Give a mapping the keys that it does not have from what its merge key names."""
+        found: Any = self.construct_object(node, deep=True)
+        sources: list[Any] = cast("list[Any]", found) if isinstance(found, list) else [found]
+        for source in sources:
+            if not isinstance(source, dict):
+                problem = "a merge key (<<) takes a mapping, or a list of mappings"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+            given = cast("dict[Any, Any]", source)
+            self._merged += len(given)
+            if self._merged > MOST_VALUES:
+                raise yaml.YAMLError(TOO_MANY)
+            for key, value in given.items():
+                mapping.setdefault(key, value)
+
+
+_MERGE: Final = "tag:yaml.org,2002:merge"
+
 
 def _construct_mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
     construct: Any = cast("Any", loader).construct_object
     mapping: dict[Any, Any] = {}
+    merges: list[yaml.Node] = []
     for key_node, value_node in node.value:
-        key: Any = construct(key_node, deep=True)
+        if key_node.tag == _MERGE and not merges:
+            merges.append(value_node)
+            continue
+        key: Any = key_node.value if key_node.tag == _MERGE else construct(key_node, deep=True)
         if not isinstance(key, Hashable):
             raise yaml.MarkedYAMLError(problem="a key must be a word", problem_mark=key_node.start_mark)
-        if key in mapping:
+        if key in mapping or key_node.tag == _MERGE:
             problem = f"the key {key!r} occurs twice"
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=key_node.start_mark)
         mapping[key] = construct(value_node, deep=True)
+    for merged in merges:
+        loader.merge_into(mapping, merged)
     return mapping
 
 

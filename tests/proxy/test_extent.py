@@ -66,7 +66,6 @@ SHAPES = {
     "list as key": "? [a]\n: b",
     "long key": "k" * 1000 + ": 1",
     "unknown tag": "a: !!python/object/apply:os.system [x]",
-    "merge": "a: &a {k: 1}\nb: {<<: *a}",
     "tab": "\t",
     "nothing": "",
     "list": "[]",
