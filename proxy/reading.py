@@ -89,13 +89,13 @@ class _StrictLoader(BoundedLoader):
 
     def merge_into(self, mapping: dict[Any, Any], node: yaml.Node) -> None:
         """Give a mapping the keys that it does not have from what its merge key names."""
-        found: Any = self.construct_object(node, deep=True)
-        sources: list[Any] = cast("list[Any]", found) if isinstance(found, list) else [found]
+        found: object = self.construct_object(node, deep=True)
+        sources = cast("list[object]", found) if isinstance(found, list) else [found]
         for source in sources:
             if not isinstance(source, dict):
                 problem = "a merge key (<<) takes a mapping, or a list of mappings"
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
-            given = cast("dict[Any, Any]", source)
+            given = cast("dict[object, object]", source)
             self._merged += len(given)
             if self._merged > MOST_VALUES:
                 raise yaml.YAMLError(TOO_MANY)
