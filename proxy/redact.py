@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 
 import orjson
 
+from proxy.wire.body import load_exactly
 from proxy.wire.segments import as_list, unescape
 from supervisors.types import Span
 
@@ -98,7 +99,7 @@ def redact_body(
         elif pointer.endswith("/input") and isinstance(value, dict | list):
             # Anthropic's tool input is an object; it was judged as its JSON text.
             text = orjson.dumps(value).decode()
-            holder[key] = orjson.loads(_mask_text(text, found, is_json=True))
+            holder[key] = load_exactly(_mask_text(text, found, is_json=True))
         elif isinstance(value, str):
             in_json = json_content and pointer.endswith(_CONTENTS) and _is_json(value)
             holder[key] = _mask_text(value, found, is_json=in_json or pointer.endswith("/arguments"))

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 import orjson
 
 from proxy.ports import CallerHeaders, Model, Reply, ReplyStream
 from proxy.upstream_errors import protocol_error
+from proxy.wire.body import load_exactly
 from proxy.wire.messages_translate import to_chat, to_message
 from proxy.wire.messages_translate_stream import ChatToMessages
 from proxy.wire.segments import as_object
@@ -81,7 +83,7 @@ async def _translate(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
 
 
 def _to_chat(body: bytes) -> bytes:
-    return orjson.dumps(to_chat(orjson.loads(body)))
+    return orjson.dumps(to_chat(cast("dict[str, Any]", load_exactly(body))))
 
 
 def _unreadable() -> UpstreamError:

@@ -14,6 +14,8 @@ from proxy.wire.errors import RequestError, invalid, unsupported
 _LONG = 19
 _LONG_NUMBER = re.compile(rb"\d{%d}" % _LONG)
 _DIGITS = b"0123456789"
+_INEXACT = re.compile(r"\d[\d.]{15}|\d[eE]")
+"""A number that may not be written again as it is read: more digits than a double keeps, or an exponent."""
 _ESCAPED_COLON = b"\\u003"
 
 _DEEPEST_REPLY = 64
@@ -72,7 +74,30 @@ def parse_reply(raw: bytes) -> dict[str, Any]:
         raise bad_reply() from error
     if not isinstance(body, dict) or is_unsound(raw, cast("object", body)):
         raise bad_reply()
-    return cast("dict[str, Any]", body)
+    return cast("dict[str, Any]", load_exactly(raw) if _has_long_number(raw) else body)
+
+
+def load_exactly(written: bytes | str) -> object:
+    """Return the value of a JSON text; numbers that would be written otherwise again are kept as they are written.
+
+    Such a number is an `orjson.Fragment`, which `orjson.dumps` writes as it came.
+
+    Raises:
+        ValueError: no JSON, or nested too deeply.
+    """
+    value: object = orjson.loads(written)
+    text = written.decode() if isinstance(written, bytes) else written
+    if _INEXACT.search(text) is None:
+        return value
+    try:
+        return json.loads(text, parse_int=_keep_integer, parse_float=orjson.Fragment)
+    except RecursionError as error:
+        msg = "the text is nested too deeply"
+        raise ValueError(msg) from error
+
+
+def _keep_integer(digits: str) -> object:
+    return int(digits) if len(digits) < _LONG else orjson.Fragment(digits)
 
 
 def bad_reply() -> RequestError:

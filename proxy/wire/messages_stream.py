@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 import orjson
 
 from proxy.wire.adapter import Chunk, Head, Notice, Piece, is_bare
-from proxy.wire.body import is_unsound
+from proxy.wire.body import is_unsound, load_exactly
 from proxy.wire.errors import RequestError
 from proxy.wire.forms import fits, formed, is_usage
 from proxy.wire.messages_block import add_block, add_citation, add_content
@@ -56,11 +56,11 @@ def read_frame(frame: Frame) -> Chunk:
     if not isinstance(event, str) or not fits("type", event) or (frame.event and frame.event != event):
         msg = "an event has no type that is a word, or another one than its data"
         raise ValueError(msg)
-    raw = frame.raw
-    if not (frame.event and raw.count(b"\n") == 3 and raw.startswith((b"event:", b"data:"))):
-        raw = b"event: " + event.encode() + b"\ndata: " + frame.data.replace(b"\n", b" ") + b"\n\n"
+    raw = _only_data(frame, event)
     match event:
-        case "content_block_start" | "content_block_delta" | "content_block_stop":
+        case "content_block_start":  # may hold a whole input, which a redaction writes again
+            return _read_block_event(raw, cast("dict[str, Any]", load_exactly(frame.data)), event)
+        case "content_block_delta" | "content_block_stop":
             return _read_block_event(raw, body, event)
         case "message_start":
             return _read_start(raw, body)
@@ -68,6 +68,14 @@ def read_frame(frame: Frame) -> Chunk:
             return _read_end(raw, body)
         case _:
             return _read_other(raw, body, event)
+
+
+def _only_data(frame: Frame, event: str) -> bytes:
+    """Return the frame without anything but its name and data."""
+    raw = frame.raw
+    if frame.event and raw.count(b"\n") == 3 and raw.startswith((b"event:", b"data:")):
+        return raw
+    return b"event: " + event.encode() + b"\ndata: " + frame.data.replace(b"\n", b" ") + b"\n\n"
 
 
 def _read_other(raw: bytes, body: dict[str, Any], event: str) -> Chunk:
@@ -344,12 +352,12 @@ class MessageFrames:
 
 def _rewrite(chunk: Chunk, body: Mapping[str, Any], texts: Sequence[str]) -> bytes:
     """Return an event with the texts of its pieces replaced."""
-    changed: dict[str, Any] = orjson.loads(orjson.dumps(body))
+    changed = cast("dict[str, Any]", load_exactly(orjson.dumps(body)))
     for piece, text in zip(chunk.pieces, texts, strict=True):
         if text != piece.text and not piece.field.endswith(JOINED):  # what those say stands in other pieces, too
             holder = _leaf(changed, piece.at[:-1])
             key = piece.at[-1]
-            holder[key] = text if isinstance(holder[key], str) else orjson.loads(text)
+            holder[key] = text if isinstance(holder[key], str) else load_exactly(text)
     return event_frame(changed["type"], changed)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import orjson
 
+from proxy.wire.body import load_exactly
 from proxy.wire.errors import invalid
 from proxy.wire.nested import TEXTS, walk_parts
 from proxy.wire.segments import as_list, as_object
@@ -336,7 +337,7 @@ def tool_block(call: Mapping[str, Any], number: int) -> Json:
         msg = "a tool call names no function"
         raise ValueError(msg)
     written = called.get("arguments") or "{}"
-    arguments: object = orjson.loads(written) if isinstance(written, str) else None
+    arguments = load_exactly(written) if isinstance(written, str) else None
     if not isinstance(arguments, dict):
         msg = "the arguments of a tool call are no JSON object"
         raise ValueError(msg)  # noqa: TRY004 - one error for a reply that cannot be translated

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
 from collections.abc import Mapping
 from pathlib import Path
@@ -191,6 +192,16 @@ async def test_output_redaction_masks_text_and_tool_input(tmp_path: Path) -> Non
         assert message["content"][0]["text"] == "a [REDACTED:canary]!"
         assert message["content"][1]["input"] == {"a": "[REDACTED:canary]", "b": 2}
         assert message["stop_reason"] == "end_turn"
+
+
+async def test_a_redaction_keeps_numbers_beyond_64_bits(tmp_path: Path) -> None:  # G-37
+    number = "123456789012345678901234567890"
+    async with FakeUpstream() as up, serving(anthropic_tree(up, tmp_path, policies=REDACT)) as proxy:
+        reply = json.dumps(message_reply(tool_block({"a": CANARY, "n": int(number)}), tool_block({"n": -int(number)})))
+        up.script(Answer(body=reply.encode(), headers={"content-type": "application/json"}))
+        said = (await ask(proxy)).text
+        assert said.count(number) == 2
+        assert CANARY not in said
 
 
 async def test_a_hit_in_signed_thinking_strips_its_block(tmp_path: Path) -> None:  # W-32

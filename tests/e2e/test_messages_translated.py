@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -138,3 +139,29 @@ async def test_a_stream_that_the_model_server_cuts_ends_with_an_error(tmp_path: 
         assert events_of(reply)[-1][0] == "error"
         (record,) = await proxy.records()
         assert (record["outcome"], record["client"]["terminator"]) == ("upstream_error", "error")
+
+
+@pytest.mark.parametrize("secret", [CANARY, "hello"])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_number_beyond_64_bits_reaches_the_caller(  # S-11c, G-37
+    tmp_path: Path, stream: bool, secret: str
+) -> None:
+    number = "123456789012345678901234567890"
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, policies=REDACT)) as proxy:
+        delta = {"tool_calls": [{"index": 0, **calls(f'{{"a": "{secret}", "n": {number}, "f": 1.10}}')[0]}]}
+        chunk = {"id": "c", "model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": "tool_calls"}]}
+        whole = chat_reply(message={"role": "assistant", "content": None, **delta}, finish_reason="tool_calls")
+        up.script(Answer(frames=sse(chunk)) if stream else Answer(json=whole))
+        reply = await ask(proxy, stream=stream)
+        said = reply.text.replace("\\", "")
+        assert f'"n":{number},"f":1.10' in said
+        assert CANARY not in said
+
+
+async def test_a_number_beyond_64_bits_in_a_request_is_refused(tmp_path: Path) -> None:  # W-21
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        messages = [{"role": "assistant", "content": [tool_block({"n": 10**30})]}]
+        body = json.dumps({**message_body("hi"), "messages": messages})
+        reply = await proxy.client.post("/v1/messages", content=body, headers={"content-type": "application/json"})
+        assert (reply.status_code, up.received) == (400, [])
+        assert "64 bits" in reply.text

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from proxy.wire.errors import RequestError
 from proxy.wire.messages_translate import to_chat, to_message
@@ -353,3 +356,38 @@ def test_an_error_in_a_stream_ends_it() -> None:  # W-06, S-14
 def test_a_stream_of_another_kind_is_an_error(raw: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - orjson's own message or ours
         ChatToMessages().feed(raw)
+
+
+NUMBERS = (
+    '{"n":123456789012345678901234567890,"m":-98765432109876543210,"f":1.10,"e":1E5,"d":0.12345678901234567,"i":7}'
+)
+
+
+@pytest.mark.parametrize("written", [NUMBERS, NUMBERS.replace(",", " , ")])
+def test_numbers_in_arguments_are_written_as_the_model_wrote_them(written: str) -> None:  # S-11c, G-37
+    call = {**CALL, "function": {"name": "f", "arguments": written}}
+    reply = {"choices": [{"message": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]}
+    assert f'"input":{NUMBERS}}}' in orjson.dumps(to_message(reply)).decode()
+    translator = ChatToMessages()
+    halves = [{"index": 0, **call, "function": {"name": "f", "arguments": written[:20]}}]
+    rest = [{"index": 0, "function": {"arguments": written[20:]}}]
+    frames = [{"choices": [{"index": 0, "delta": {"tool_calls": calls}}]} for calls in (halves, rest)]
+    sent = b"".join([translator.feed(b"data: " + orjson.dumps(frame) + b"\n\n") for frame in frames])
+    sent += translator.feed(b"data: [DONE]\n\n")
+    events = [orjson.loads(frame.data) for frame in SseParser().feed(sent)]
+    said = [event["delta"]["partial_json"] for event in events if event["type"] == "content_block_delta"]
+    assert said == [NUMBERS]
+
+
+@given(
+    st.dictionaries(
+        st.text("abc", max_size=3),
+        st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text()),
+    ),
+    st.integers(10**17, 10**40),
+)
+def test_no_value_of_an_input_changes(values: dict[str, Any], large: int) -> None:
+    values = {**values, "large": large, "list": [-large, {"deep": large}]}
+    call = {**CALL, "function": {"name": "f", "arguments": json.dumps(values)}}
+    message = orjson.dumps(to_message({"choices": [{"message": {"tool_calls": [call]}, "finish_reason": "stop"}]}))
+    assert json.loads(message)["content"][0]["input"] == values
