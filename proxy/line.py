@@ -16,13 +16,14 @@ import orjson
 from proxy.beside import beside
 from proxy.blocks import Blocked, InputBlocked, block_error, blocking_policies, is_failure, notice_text
 from proxy.call import Call, Progress, measure_overhead
+from proxy.cutting import BadStream
 from proxy.failures import record_unavailable, to_caller_error
 from proxy.headers import EVENT_STREAM, JSON, Header, guardrail_headers
 from proxy.inline import add_answer, answer_at_end, frame_answer
 from proxy.limits import SLOW_BYTES, NoPlace
 from proxy.ports import Answer, ClientGone, Model, Responder, Settings, Sinks
 from proxy.redact import RedactionImpossible, redact_body
-from proxy.relay import BadStream, Judging, Relay
+from proxy.relay import Judging, Relay
 from proxy.stages import StageResult, merge_results, run_stage, without_spans
 from proxy.wire.adapter import Frames
 from proxy.wire.body import bad_reply, parse_reply

@@ -11,6 +11,7 @@ from typing import Protocol
 from proxy.beside import Later, next_or_late
 from proxy.blocks import Blocked, block_error, blocking_policies, is_failure, notice_text
 from proxy.call import Call, Progress
+from proxy.cutting import Cutter
 from proxy.headers import Expose
 from proxy.passes import Pass
 from proxy.plan import StagePlan
@@ -20,8 +21,9 @@ from proxy.wire.adapter import Chunk, Frames
 from proxy.wire.body import bad_reply
 from proxy.wire.errors import RequestError
 from proxy.wire.segments import next_turn
-from proxy.wire.sse import COMMENT, SseParser
+from proxy.wire.sse import COMMENT
 from supervisors.ask import ask_all, is_local
+from supervisors.errors import UpstreamError
 from supervisors.signals import read_signals
 from supervisors.types import Assessment, Context, Exchange, Segment
 
@@ -37,10 +39,6 @@ class Out(Protocol):
     async def write(self, data: bytes) -> None:
         """Send bytes; the first call waits for the input decision and sends status and headers."""
         ...
-
-
-class BadStream(ValueError):
-    """The upstream's stream is not made of events of this family."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +84,7 @@ class Relay:
         self._plan = judging.plan
         self._out = out
         self._frames = frames
+        self._cutter = Cutter(frames, stops=bool(judging.plan.blocking or judging.closing))
         self._notice = call.adapter.notice(call.body, "")
         self._choices = call.adapter.choice_count(call.body)
         self._turn = next_turn(progress.request)
@@ -97,7 +96,7 @@ class Relay:
         self._local = all(is_local(supervisor) for _, supervisor in self._plan.blocking)
         self._signalled = self._plan.wants_signals
         self._decided = never if self._plan.exhaustive else settled_by(self._plan)
-        self._broken = self._over = False
+        self._broken = False
         self._finished: dict[int, float] = {}
         self._held_since: float | None = None
         self._since = 0.0
@@ -119,7 +118,7 @@ class Relay:
             await self._read(chunks)
 
     async def _read(self, chunks: AsyncIterator[bytes]) -> None:
-        parser, progress = SseParser(), self._progress
+        progress, cutter = self._progress, self._cutter
         self._since = waiting = perf_counter()
         while (data := await self._next(chunks)) is not None:
             now = perf_counter()
@@ -128,23 +127,31 @@ class Relay:
                 self._since = now
             if progress.first_token_s is None:
                 progress.first_token_s = now - self._call.clock
-            await self._feed(self._cut(parser, data))
+            await self._feed(cutter.cut(data))
             if self.ended:
                 return
             waiting = perf_counter()
         if not self.ended:
-            await self._feed(self._cut(parser, None))
+            await self._feed(cutter.cut(None))
+        if cutter.behind:
+            progress.upstream_error = progress.upstream_error or "protocol"
         if not self.ended:
             await self._finish()
 
     async def _next(self, chunks: AsyncIterator[bytes]) -> bytes | None:
         """Return what comes next; meanwhile, no choice that has finished waits long for what may come behind that."""
-        if not self._finished:
-            return await anext(chunks, None)
-        wait_s = min(self._finished.values()) - perf_counter()
-        if wait_s > 0:
-            return await next_or_late(chunks, wait_s, self._settle)
-        return None if await self._settle() else await anext(chunks, None)
+        try:
+            if not self._finished:
+                return await anext(chunks, None)
+            wait_s = min(self._finished.values()) - perf_counter()
+            if wait_s > 0:
+                return await next_or_late(chunks, wait_s, self._settle)
+            return None if await self._settle() else await anext(chunks, None)
+        except UpstreamError as error:
+            if not self._cutter.over:
+                raise
+            self._progress.upstream_error = error.kind  # the reply is complete
+            return None
 
     async def _settle(self) -> bool:
         """Judge to their end the choices that finished a while ago, and say whether that ended the stream."""
@@ -155,14 +162,6 @@ class Relay:
                 await self._pump_gate(choice, self._gates[choice], ended=True)
         await self._flush()
         return self.ended
-
-    def _cut(self, parser: SseParser, data: bytes | None) -> list[Chunk]:
-        try:
-            frames = parser.close() if data is None else parser.feed(data)
-            return [chunk for frame in frames for chunk in self._frames.read(frame)]
-        except ValueError as error:
-            msg = "the model server sent something that is no event of this route"
-            raise BadStream(msg) from error
 
     async def _feed(self, chunks: Sequence[Chunk]) -> None:
         for chunk in chunks:
@@ -206,11 +205,9 @@ class Relay:
             progress.terminator = "done"
 
     async def _judge_chunk(self, chunk: Chunk) -> None:
-        if self._over:
-            return  # nobody reads on behind the end of a stream
         if chunk.choice is None:
             if chunk.last:
-                self._terminator, self._over = chunk.raw, True
+                self._terminator = chunk.raw
                 await self._pump_all()
             elif chunk.body is not None:  # comments are ours to send
                 self._tail.append(chunk.raw)

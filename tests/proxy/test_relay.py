@@ -12,9 +12,10 @@ import orjson
 import pytest
 
 from proxy.call import Call, Progress
+from proxy.cutting import BadStream
 from proxy.plan import Planner, Request
 from proxy.policy import Policy
-from proxy.relay import BadStream, Judging, Relay
+from proxy.relay import Judging, Relay
 from proxy.wire.chat import CHAT
 from proxy.wire.errors import RequestError
 from proxy.wire.sse import SseParser, data_frame

@@ -14,9 +14,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from proxy.call import Call, Progress
+from proxy.cutting import BadStream
 from proxy.plan import Planner, Request
 from proxy.policy import Policy
-from proxy.relay import BadStream, Judging, Relay
+from proxy.relay import Judging, Relay
 from proxy.wire.adapter import Adapter
 from proxy.wire.chat import CHAT
 from proxy.wire.completions import COMPLETIONS

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proxy.relay import BadStream
+from proxy.cutting import BadStream
 from proxy.wire.messages import MESSAGES
 from proxy.wire.responses import RESPONSES
 from supervisors.rules import Rules

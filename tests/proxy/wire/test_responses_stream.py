@@ -13,9 +13,10 @@ import orjson
 import pytest
 
 from proxy.call import Call, Progress
+from proxy.cutting import BadStream
 from proxy.plan import Planner, Request
 from proxy.policy import Policy
-from proxy.relay import BadStream, Judging, Relay
+from proxy.relay import Judging, Relay
 from proxy.wire.responses import RESPONSES
 from proxy.wire.sse import event_frame
 from supervisors.rules import Rules
