@@ -61,15 +61,13 @@ class Readings:
     Args:
         turn: turn number of the reply.
         choice: choice index.
-        every: read every repetition of a text that stands alone, because a redaction must reach each of them.
     """
 
-    __slots__ = ("_choice", "_ended", "_every", "_places", "_segments", "_turn")
+    __slots__ = ("_choice", "_ended", "_places", "_segments", "_turn")
 
-    def __init__(self, turn: int, choice: int, *, every: bool) -> None:
+    def __init__(self, turn: int, choice: int) -> None:
         self._turn = turn
         self._choice = choice
-        self._every = every
         self._segments: list[Segment] = []
         self._places: dict[str, tuple[str, int]] = {}
         self._ended: set[str] = set()
@@ -90,15 +88,10 @@ class Readings:
             self._ended.update([one.path for one in made])  # strings inside arguments have ended with them
         if path.endswith(JOINED):
             return  # each of these texts is a field too
-        seen: set[str] = set()
-        for begin, stop in grown.stretches(start, end):
-            text = grown.text[begin:stop]
-            if self._every or text not in seen:
-                seen.add(text)
-                alias = f"{path}~{begin}"
-                made = self._add_text(alias, (path, begin), grown, text)
-                if stop in grown.cuts or grown.over:
-                    self._ended.update([one.path for one in made])
+        for begin, stop in grown.stretches(start, end):  # the same text once more stands beside other ones
+            made = self._add_text(f"{path}~{begin}", (path, begin), grown, grown.text[begin:stop])
+            if stop in grown.cuts or grown.over:
+                self._ended.update([one.path for one in made])
 
     def add_joined(self, path: str, grown: Field, start: int, end: int) -> Sequence[Segment]:
         """Add part of a field in the one reading that a whole reply has, and return its segments."""

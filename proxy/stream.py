@@ -253,7 +253,7 @@ class Gate:
         return read.ask(group, self._groups[group], complete=complete)
 
     def _readings(self) -> Readings:
-        return Readings(self._turn, self._choice, every=self._plan.redacts)
+        return Readings(self._turn, self._choice)
 
     def _path(self, name: str) -> str:
         return self._frames.path(self._choice, name)

@@ -43,6 +43,8 @@ class PartOrder:
         if piece.places:
             yield from self._read_part(piece, ways)
             return
+        if ways is not None and any(parts.last for parts in ways):
+            yield replace(piece, text="", alone=True)  # the part before it may be a text of its own
         yield piece
         if ways is not None and piece.text:
             for parts in ways:

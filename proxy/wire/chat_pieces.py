@@ -210,8 +210,7 @@ def member_pieces(key: str, value: object, path: str, at: At, kind: Kind, places
 def part_pieces(value: object, field: str, at: At, kind: Kind) -> list[Piece]:
     """Return the texts of parts, all of one kind as one field: a client shows them one after another as they come.
 
-    A part that follows another in its frame begins a text that a reader may take for its own. Parts without numbers
-    are deltas of the content; anywhere else each may be a text of its own.
+    A part without a number may go on with the one before it, or be a text of its own, as it is in a whole reply.
 
     Args:
         value: a part, or a list of them.
@@ -220,7 +219,6 @@ def part_pieces(value: object, field: str, at: At, kind: Kind) -> list[Piece]:
         kind: what its texts are.
     """
     pieces: list[Piece] = []
-    begun: set[str] = set()
     for leaf in walk_parts(value, kind):
         where = (*at, *leaf.at)
         places = tuple(dict.fromkeys([_point(field, leaf.path), _point(field, leaf.ids)]))
@@ -229,12 +227,8 @@ def part_pieces(value: object, field: str, at: At, kind: Kind) -> list[Piece]:
             pieces += member_pieces(str(leaf.at[-1]), leaf.value, inside, where, "other", places)
             continue
         name = field if leaf.kind == kind else f"{field}/{leaf.kind}"
-        if name in begun and not leaf.numbered:
-            pieces.append(Piece(name, leaf.kind, "", where, alone=True))
-        begun.add(name)
-        alone = not leaf.numbered and at[-1] not in KINDS
         places = places if leaf.numbered else (f"{name}/{ENTRY}",)
-        pieces.append(Piece(name, leaf.kind, str(leaf.value), where, alone=alone, places=places))
+        pieces.append(Piece(name, leaf.kind, str(leaf.value), where, alone=not leaf.numbered, places=places))
     return pieces
 
 

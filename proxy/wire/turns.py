@@ -8,14 +8,11 @@ nothing is added; from the first time on that it gives another, that text is rea
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from proxy.wire.adapter import Piece
 from proxy.wire.segments import JOINED
 from supervisors.types import Kind
-
-_MOST_STRANGERS: Final = 8
-"""So many ids in one text are taken for texts of their own; with more, every delta has an id that says nothing."""
 
 
 class Place(NamedTuple):
@@ -69,7 +66,7 @@ class _Path:
 class _Group:
     """Follow the texts of one group."""
 
-    __slots__ = ("_bases", "_ends", "_heads", "_mixed", "_places", "_strangers", "field", "names", "place", "runs")
+    __slots__ = ("_bases", "_ends", "_heads", "_mixed", "_places", "field", "names", "place", "runs")
 
     def __init__(self) -> None:
         self.field = ""
@@ -81,7 +78,6 @@ class _Group:
         self._heads: dict[Hashable, _Path] = {}
         self._ends: dict[str, _Path] = {}
         self._mixed = False
-        self._strangers = 0
 
     def turn(self, source: Source, place: Place, at: tuple[str | int, ...]) -> list[Piece]:
         """Begin a run and return what stands before its first delta.
@@ -96,10 +92,9 @@ class _Group:
         self._mixed |= source.field in self._bases and last != source.field
         glued = self._places.get(source.field, plain) != plain
         self._places[source.field] = plain
-        self._strangers += glued
         self.runs.append([])
         pieces: list[Piece] = []
-        if glued and self._strangers <= _MOST_STRANGERS:
+        if glued:
             pieces.append(Piece(source.field, source.kind, "", at, alone=True))
         self.names = []
         for path in self._step(source, plain, glued=glued):

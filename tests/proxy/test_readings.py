@@ -281,7 +281,7 @@ def test_readings_lead_back_to_the_field() -> None:  # G-07
         grown.cut()
         grown.grow(text)
         grown.cut()
-    read = Readings(1, 0, every=True)
+    read = Readings(1, 0)
     read.add("/note", grown, 2, grown.length)
     asked = read.ask("window", (), complete=False)
     assert [segment.text for segment in asked.segments] == ["numbrellaumbrella", "n", "umbrella", "umbrella"]
@@ -445,3 +445,17 @@ def test_redacted_arguments_are_valid_json(written: str, left: Any, size: int) -
     found = [orjson.loads(frame.data).get("delta", {}) for frame in SseParser().feed(sent) if frame.data]
     arguments = "".join([delta.get("partial_json", "") for delta in found])
     assert (orjson.loads(arguments) if arguments else None) == left
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("action", ["block", "redact"])
+def test_a_text_that_stands_there_once_more_is_read_beside_its_neighbours(action: str, mode: str) -> None:  # G-06
+    """Left out as said already, it would join what stands on either side of it, and not what stands beside it."""
+    apart = [{"type": "text", "text": text, "index": number} for number, text in enumerate(["x", "never ", "x", "y"])]
+    phrase = Rules(keywords=("x y",))
+    frames = chat(*[{"delta": {"content": [part]}} for part in apart])
+    assert b'"y"' not in relay(CHAT, frames, phrase, on_unsafe=action, stream={"mode": mode, "window_chars": 1})
+    apart = [{**part, "text": text} for part, text in zip(apart, ["never ", "x ", "never ", "y"], strict=True)]
+    frames = chat(*[{"delta": {"content": [part]}} for part in apart])
+    sent = relay(CHAT, frames, phrase, on_unsafe=action, stream={"mode": mode, "window_chars": 1})
+    assert sent == b"".join(frames)

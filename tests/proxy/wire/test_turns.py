@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
+import orjson
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from proxy.relay import BadStream
+from proxy.cutting import BadStream
 from proxy.wire.adapter import Piece
 from proxy.wire.messages import MESSAGES
 from proxy.wire.responses import RESPONSES
+from proxy.wire.sse import SseParser
 from proxy.wire.turns import Place, Source, Turns
 from tests.proxy.test_readings import MODES, event, messages, relay, responses
+from tests.proxy.wire.test_completeness import QUICK
 
 NAMES = {"text": "response.output_text.delta", "reasoning": "response.reasoning_text.delta"}
 
@@ -119,9 +125,73 @@ def test_a_delta_in_parts_is_read_as_part_of_its_text_and_alone(texts: Sequence[
     assert b"rella" not in relay(RESPONSES, frames, on_unsafe=action, stream={"mode": mode, "window_chars": 1})
 
 
-def test_ids_that_are_another_each_time_change_nothing() -> None:
-    places = [(f"id{number}", 0, text) for number, text in enumerate(["all "] * 9 + ["umbrella", "stand"])]
-    assert b'"umbrella"' in relay(RESPONSES, say(DELTAS[0], *places))
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("action", ["block", "redact"])
+@pytest.mark.parametrize("name", DELTAS)
+@pytest.mark.parametrize("before", [0, 7, 8, 9, 40])
+def test_a_text_with_an_id_of_its_own_is_judged_alone_however_many_there_are(
+    before: int, name: str, action: str, mode: str
+) -> None:  # S-01, G-06
+    places = [(f"id{number}", 0, text) for number, text in enumerate(["all "] * before + ["umbrella", "stand"])]
+    sent = relay(RESPONSES, say(name, *places), on_unsafe=action, stream={"mode": mode, "window_chars": 1})
+    assert b'"umbrella"' not in sent
+
+
+def test_ids_that_are_another_each_time_hide_no_word_that_is_told_in_parts() -> None:
+    texts = ["all "] * 9 + ["um", "brel", "la", " it is"]
+    frames = say(DELTAS[0], *[(f"id{number}", 0, text) for number, text in enumerate(texts)])
+    assert b'"la"' not in relay(RESPONSES, frames, on_unsafe="redact")
+    frames = say(DELTAS[0], *[(f"id{number}", 0, text) for number, text in enumerate(["all ", "is ", "well "] * 9)])
+    assert relay(RESPONSES, frames, on_unsafe="redact").count(b'"delta":"well "') == 9
+
+
+WAYS = ("alone", "item_id", "output_index", "both", "come")
+"""What clients tell texts apart by; `alone` is a text that ends where one of its number begins with another id."""
+
+
+def read_ways(events: Sequence[Any]) -> dict[object, str]:
+    """Return every text that a client may read."""
+    texts: dict[object, str] = {}
+    last: dict[int, tuple[int, str]] = {}
+    for told in events:
+        if not str(told.get("type")).endswith(".delta"):
+            continue
+        item, number = told["item_id"], told["output_index"]
+        turn, before = last.get(number, (0, item))
+        last[number] = (turn + (before != item), item)
+        for key in zip(WAYS, ((number, last[number]), item, number, (item, number), None), strict=True):
+            texts[key] = texts.get(key, "") + told["delta"]
+    return texts
+
+
+def parsed(raw: bytes) -> list[Any]:
+    return [orjson.loads(frame.data) for frame in SseParser().feed(raw) if frame.data]
+
+
+SAID = st.sampled_from(["umbrella", "um", "brella", "k", "so ", "x", " "])
+DELTA = st.tuples(st.integers(0, 15), st.integers(0, 1), SAID)
+
+
+@settings(max_examples=150, deadline=None, phases=QUICK)
+@given(
+    deltas=st.lists(DELTA, min_size=9, max_size=30),
+    mode=st.sampled_from(MODES),
+    action=st.sampled_from(["block", "redact"]),
+    name=st.sampled_from(DELTAS[:2]),
+)
+def test_no_number_of_ids_makes_a_word_unread(
+    deltas: Sequence[tuple[int, int, str]], mode: str, action: str, name: str
+) -> None:  # S-01, G-06
+    frames = say(name, *[(f"i{item}", number, text) for item, number, text in deltas])
+    sent = relay(RESPONSES, frames, on_unsafe=action, stream={"mode": mode, "window_chars": 1})
+    said, left = read_ways(parsed(b"".join(frames))), read_ways(parsed(sent))
+    assert [key for key, text in said.items() if is_word(text) and is_word(left.get(key, ""))] == []
+    if not any("umbrella" in text for text in said.values()):
+        assert left == said
+
+
+def is_word(text: str) -> bool:
+    return re.search(r"\bumbrella\b", text) is not None
 
 
 def test_a_number_that_is_a_truth_value_cannot_be_read() -> None:
