@@ -7,6 +7,7 @@ import gc
 import logging
 import time
 from collections.abc import Mapping
+from functools import partial
 from time import perf_counter
 from typing import Final
 
@@ -189,13 +190,15 @@ class App:
             limits, attend = runtime.config.limits, runtime.pipeline.attend_alone
             arrived = None if direct is None else direct.take_body()
             raw = await read_body(receive, arrival.headers, limits.max_body_bytes, attend, arrived)
-            if len(raw) > SLOW_BYTES:  # in a thread, so that the loop goes on
+            slow = len(raw) > SLOW_BYTES
+            if slow:  # in a thread, so that the loop goes on
                 body = await asyncio.to_thread(parse_body, raw, limits.max_json_depth)
             else:
                 body = parse_body(raw, limits.max_json_depth)
             model = model_of(body)
             if arrival.adapter is MODERATIONS:
-                moderating = Moderating.read(runtime, arrival, body, len(raw))
+                read = partial(Moderating.read, runtime, arrival, body, len(raw))
+                moderating = await asyncio.to_thread(read) if slow else read()
                 await moderating.run(out)
                 return
             call = prepare(arrival, body, runtime.catalogue, len(raw))

@@ -10,7 +10,7 @@ from proxy.call import Call, Progress
 from proxy.failures import deadline_exceeded, record_unavailable
 from proxy.plan import StagePlan
 from proxy.ports import ClientGone, Responder
-from proxy.prepare import Arrival, plan_for, read_asked
+from proxy.prepare import Arrival, plan_for, read_asked, read_task
 from proxy.redact import RedactionImpossible, redact_body
 from proxy.runtime import Runtime
 from proxy.stages import StageResult, run_stage, without_spans
@@ -134,7 +134,7 @@ class Checking:
             plan=plan,
             version=runtime.version,
             key_id=arrival.caller.key_id,
-            task=None,
+            task=read_task(arrival.headers, catalogue.tasks),
             started=arrival.started,
             clock=arrival.clock,
             kind="check",
@@ -151,7 +151,7 @@ class Checking:
             out: says whether the caller is still there.
 
         Raises:
-            RequestError: 504 when the time is over, 503 when it could not be recorded.
+            RequestError: 504 when the time is over, 503 when it cannot be recorded, found before anybody judges.
             ClientGone: the caller left; what was decided is recorded.
         """
         if self.wanted.dry_run:
@@ -159,6 +159,7 @@ class Checking:
         reply = {"choices": [{"index": i, "message": message} for i, message in enumerate(self.wanted.replies)]}
         settled = False
         try:
+            self.progress.reserved = self.runtime.sinks.reserve()
             results = await self._judge_all(reply, out)
             self.progress.status = 200
             if any(result.blocked for result in results):

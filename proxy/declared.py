@@ -45,6 +45,7 @@ class UpstreamConfig(BaseModel):
     headers: dict[str, Annotated[str | Secret, BeforeValidator(_check_header)]] = {}
     allow_link_local: bool = False
     stream_usage: bool = False
+    tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     propagate_trace: bool = False
     bypass: bool = False
     max_concurrency: int | None = Field(default=None, ge=1)

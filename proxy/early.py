@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from proxy.prepare import Arrival
+from proxy.prepare import Arrival, read_task
 from proxy.record import ClientEnd, Outcome, Record, RecordKind
 from proxy.runtime import Runtime
 from proxy.wire.errors import RequestError
@@ -53,7 +53,7 @@ def _early(
         kind=kind or ("moderation" if arrival.adapter is MODERATIONS else "exchange"),
         route=arrival.adapter.route,
         stream=False,
-        task=None,
+        task=read_task(arrival.headers, runtime.catalogue.tasks),
         key_id=arrival.caller.key_id,
         model=model,
         model_served=None,

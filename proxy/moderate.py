@@ -137,8 +137,7 @@ class Moderating:
     async def _answer(self, out: Responder) -> Answer | None:
         try:
             with self.runtime.pipeline.attend(out):
-                if not self.runtime.sinks.ready():
-                    raise record_unavailable()
+                self.progress.reserved = self.runtime.sinks.reserve()
                 return await self._moderate()
         except ClientGone:
             self._note_gone()

@@ -1,4 +1,4 @@
-"""From headers and a parsed body to a `Call`: model look-up, caps, added supervisors, the merged plan."""
+"""From headers and a parsed body to a `Call`: model look-up, added supervisors, the merged plan."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from random import Random
 from secrets import token_bytes, token_hex
 from time import perf_counter
-from typing import Any, Final
+from typing import Any
 
 from proxy.bypass import Bypass
 from proxy.call import BOTH_STAGES, Call
+from proxy.caps import bound_reply, check_caps
 from proxy.config import LimitsConfig
 from proxy.declared import ModelConfig
 from proxy.inline import tighten_plan
@@ -27,11 +28,6 @@ from proxy.wire.moderation_field import FIELD_ROUTES, FieldAsk, FieldSettings, t
 from proxy.wire.servers import SERVER_ROUTES, refuse_servers
 from proxy.wire.usage import USAGE_ROUTES, ask_usage
 from supervisors.light import light_dataclass
-
-_TOKEN_COUNTS: Final = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
-_NUMBERS: Final = _TOKEN_COUNTS | {"temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", "seed"}
-"""Fields that are numbers on every route that has them; a word there is the caller's mistake, not content."""
-_WORDS: Final[Mapping[type, str]] = {str: "a text", bool: "true or false", list: "a list", dict: "an object"}
 
 
 def new_id() -> str:
@@ -96,6 +92,7 @@ class Catalogue:
         ask_usage: upstreams that are asked for the usage of every stream (W-04).
         bypass: which calls of other proxies' judges pass unjudged (G-42).
         propagation: upstreams that are told the trace (O-22).
+        tokens_fields: upstream → field that bounds the reply on the chat route, where it is not `max_tokens`.
     """
 
     models: Mapping[str, ModelConfig]
@@ -107,6 +104,7 @@ class Catalogue:
     ask_usage: frozenset[str] = frozenset()
     bypass: Bypass = field(default_factory=Bypass)
     propagation: Propagation = field(default_factory=Propagation)
+    tokens_fields: Mapping[str, str] = field(default_factory=dict)
 
 
 def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue, size_bytes: int = 0) -> Call:
@@ -134,6 +132,9 @@ def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue, size_b
             plan = tighten_plan(plan, moderation)
     if served.model is not None:
         body["model"] = served.model
+    if catalogue.limits.max_tokens is not None:
+        wanted = catalogue.tokens_fields.get(served.upstream, "max_tokens")
+        bound_reply(body, arrival.adapter.route, catalogue.limits.max_tokens, wanted)
     hide_usage = stream and served.upstream in catalogue.ask_usage and arrival.adapter.route in USAGE_ROUTES
     if hide_usage:
         hide_usage = ask_usage(body)
@@ -191,30 +192,6 @@ def find_model(body: Mapping[str, Any], caller: Caller, models: Mapping[str, Mod
         raise RequestError(404, "model_not_found", msg, param="model")
     caller.allow_model(model)
     return model, served
-
-
-def check_caps(body: Mapping[str, Any], adapter: Adapter, limits: LimitsConfig) -> None:
-    """Raise 400 when the caller asks for more choices or tokens than the proxy allows (X-07)."""
-    count = adapter.choice_count(body)
-    if count > limits.max_choices:
-        raise invalid(f"The request asks for {count} choices; at most {limits.max_choices} are allowed.", "n")
-    for name, wanted in body.items():
-        if name in _NUMBERS and wanted is not None:
-            _check_number(name, wanted, limits.max_tokens)
-
-
-def _check_number(name: str, value: object, max_tokens: int | None) -> None:
-    """Raise 400 for what is no number, and for a number of tokens that is none or too large."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise invalid(f"{name!r} must be a number, not {_WORDS.get(type(value), 'null')}.", name)
-    if name not in _TOKEN_COUNTS:
-        return
-    if not isinstance(value, int):
-        raise invalid(f"{name!r} must be a whole number of tokens, not {value!r}.", name)
-    if value < 0 and (value != -1 or max_tokens is not None):  # to llama servers -1 is "no limit"
-        raise invalid(f"{name!r} is {value}; it must be a positive number of tokens.", name)
-    if max_tokens is not None and value > max_tokens:
-        raise invalid(f"{name!r} is {value}; at most {max_tokens} tokens are allowed.", name)
 
 
 def read_task(headers: Mapping[str, str], tasks: Sequence[str]) -> str | None:

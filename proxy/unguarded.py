@@ -16,7 +16,7 @@ from proxy.headers import Header
 from proxy.keys import Caller, read_key
 from proxy.limits import NoPlace
 from proxy.ports import ClientGone
-from proxy.prepare import new_id
+from proxy.prepare import new_id, read_task
 from proxy.record import ClientEnd, Outcome, Record, UpstreamCall
 from proxy.runtime import Runtime
 from proxy.upstream import Passed, UpstreamStream
@@ -89,6 +89,7 @@ class Passing:
         self._status: int | None = None
         self._bytes = 0
         self._reserved = False
+        self._task: str | None = None
 
     async def run(self, scope: Scope, receive: Receive, out: AsgiResponder, headers: dict[str, str]) -> None:
         """Pass the request on and the reply back, then record the call.
@@ -114,7 +115,11 @@ class Passing:
 
     async def _run(self, scope: Scope, receive: Receive, out: AsgiResponder, headers: dict[str, str]) -> None:
         runtime = self._runtime
+        self._task = read_task(headers, runtime.catalogue.tasks)
         self._caller.allow_route(self._route.path)
+        if headers.get("x-guardrail-add", "").strip(", "):  # a silent ignore would look like success
+            message = "Nothing judges this route, so no guardrail can be added on it; leave x-guardrail-add out."
+            raise RequestError(400, "invalid_guardrails", message, param="guardrails")
         if not runtime.sinks.ready():
             raise record_unavailable()
         most, attend = runtime.config.limits.max_body_bytes, runtime.pipeline.attend_alone
@@ -165,7 +170,7 @@ class Passing:
             kind="unguarded",
             route=self._route.path,
             stream=False,
-            task=None,
+            task=self._task,
             key_id=self._caller.key_id,
             model="",
             model_served=None,

@@ -18,7 +18,7 @@ from proxy.config import Config
 from proxy.edge import server_settings
 from proxy.reload import ConfigSource
 from supervisors.testing import Finds
-from supervisors.types import Supervisor
+from supervisors.types import Context, Exchange, Supervisor, Verdict, safe
 from tests.e2e.fake_upstream import FakeUpstream
 from tests.timing import PATIENCE_S
 
@@ -63,6 +63,24 @@ async def until(happened: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while not happened():  # noqa: ASYNC110 - that is what this function is for
             await asyncio.sleep(0.01)
+
+
+class Held:
+    """A local supervisor that answers when it is let go."""
+
+    local = True
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+        self.asked = asyncio.Event()
+        self.calls = 0
+
+    async def assess(self, exchange: Exchange, context: Context, /) -> Verdict:
+        """Wait, then find nothing."""
+        self.calls += 1
+        self.asked.set()
+        await self.go.wait()
+        return safe()
 
 
 def chat_body(text: str = "hello", **fields: Any) -> dict[str, Any]:

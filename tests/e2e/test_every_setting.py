@@ -108,6 +108,7 @@ TESTS: Mapping[str, str] = {
     "upstreams.*.propagate_trace": (
         "tests/e2e/test_tracing.py::test_without_tracing_nothing_of_it_is_imported_and_a_trace_passes_as_it_came"
     ),
+    "upstreams.*.tokens_field": f"{E2E}test_the_bound_stands_in_the_field_that_the_server_takes",
     "upstreams.*.stream_usage": "tests/e2e/test_operations.py::test_usage_of_streams_is_for_those_who_asked",
     "upstreams.*.allow_link_local": "tests/proxy/test_checks.py::test_what_cannot_work_together_is_an_error",
     "upstreams.*.api_key": f"{E2E}test_what_an_upstream_is_sent",

@@ -20,7 +20,7 @@ from supervisors.testing import Finds
 from tests.e2e.fake_replies import chat_chunks, sse
 from tests.e2e.fake_upstream import Answer, FakeUpstream
 from tests.e2e.processes import Served, serve_process
-from tests.e2e.serving import CANARY, chat_body, guarded, policy, serving, tree
+from tests.e2e.serving import CANARY, Held, chat_body, guarded, policy, serving, tree
 
 ROUTE = "/v1/chat/completions"
 
@@ -190,3 +190,26 @@ async def test_a_whole_answer_has_a_place_before_its_model_is_called(tmp_path: P
             assert left["outcome"] == "cancelled"
             assert (await proxy.chat()).status_code == 200
             assert proxy.app.gateway.journal.lost == 0
+
+
+@pytest.mark.parametrize(
+    ("route", "body"), [("/v1/guardrails/check", {"input": "a"}), ("/v1/moderations", {"input": "a"})]
+)
+async def test_what_is_only_judged_has_a_place_before_it_is_judged(tmp_path: Path, route: str, body: Any) -> None:
+    """As for exchanges with a model: operations §4.4."""
+    held = Held()
+    journal = {"path": tmp_path / "journal.sqlite3", "max_backlog": 1}
+    parts = {"supervisors": {"words": held}, "policies": UNJUDGED, "journal": journal}
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, **parts)) as proxy:
+        async with asyncio.TaskGroup() as group:
+            asked = group.create_task(proxy.client.post(route, json=body))
+            await held.asked.wait()
+            refused = await proxy.client.post(route, json=body)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (503, "record_unavailable")
+            assert held.calls == 1
+            asked.cancel()
+        (left,) = await proxy.wait_records(1)
+        assert left["outcome"] == "cancelled"
+        held.go.set()
+        assert (await proxy.client.post(route, json=body)).status_code == 200
+        assert proxy.app.gateway.journal.lost == 0

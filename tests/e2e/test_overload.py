@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from proxy.cli import main
-from supervisors.types import Context, Exchange, Verdict, safe
 from tests.e2e.fake_upstream import Answer, FakeUpstream
-from tests.e2e.serving import Serving, chat_body, guarded, policy, serving, tree
+from tests.e2e.serving import Held, Serving, chat_body, guarded, policy, serving, tree
 from tests.timing import PATIENCE_S
 
 ROUTE = "/v1/chat/completions"
@@ -81,19 +80,6 @@ async def test_calls_wait_in_a_bounded_queue(tmp_path: Path, where: str, stream:
                 up.release()
             assert [task.result().status_code for task in tasks] == [200, 200]
             assert len(up.received) == 2
-
-
-class Held:
-    """A local supervisor that answers when it is let go."""
-
-    local = True
-
-    def __init__(self) -> None:
-        self.go = asyncio.Event()
-
-    async def assess(self, exchange: Exchange, context: Context, /) -> Verdict:
-        await self.go.wait()
-        return safe()
 
 
 @pytest.mark.parametrize(("setting", "status"), [("block", 503), ({"default": "block", "overloaded": "log"}, 200)])

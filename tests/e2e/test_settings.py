@@ -19,6 +19,7 @@ from supervisors.testing import Always, Finds, Sleeps
 from supervisors.types import Cause, Supervisor, unknown, unsafe
 from tests.e2e.fake_replies import chat_chunks, chat_reply, sse
 from tests.e2e.fake_upstream import Answer, FakeUpstream, Received
+from tests.e2e.families import FAMILIES, NAMES, Family, families_tree
 from tests.e2e.serving import CANARY, Serving, chat_body, content_of, frames_of, guarded, policy, serving, tree
 from tests.timing import HANGS_S, PATIENCE_S
 
@@ -245,6 +246,29 @@ async def test_caps(tmp_path: Path, limits: dict[str, int], fields: dict[str, An
         reply = await proxy.chat(**fields)
         assert (reply.status_code, reply.json()["error"]["param"]) == (400, param)
         assert (await proxy.chat(n=1, max_tokens=10, temperature=None, seed=1)).status_code == 200
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=NAMES)
+async def test_a_request_without_a_bound_gets_that_of_the_limit(tmp_path: Path, family: Family) -> None:  # X-07, W-07
+    for limits, added in (({}, None), ({"max_tokens": 10}, 10)):
+        async with FakeUpstream() as up, serving(families_tree(up, tmp_path, limits=limits)) as proxy:
+            body = family.body()
+            body.pop("max_tokens", None)
+            await proxy.client.post(family.route, json=body)
+            sent = up.received[0].json
+            field = "max_output_tokens" if family.name == "responses" else "max_tokens"
+            assert (up.received[0].path, sent.get(field)) == (family.upstream, added)
+
+
+async def test_the_bound_stands_in_the_field_that_the_server_takes(tmp_path: Path) -> None:
+    async with FakeUpstream() as up:
+        config = tree(up.url, tmp_path, limits={"max_tokens": 10})
+        config["upstreams"]["main"]["tokens_field"] = "max_completion_tokens"
+        async with serving(parse(config)) as proxy:
+            assert (await proxy.chat()).status_code == 200
+            assert (await proxy.chat(max_tokens=5)).status_code == 200
+            assert [one.json.get("max_completion_tokens") for one in up.received] == [10, None]
+            assert [one.json.get("max_tokens") for one in up.received] == [None, 5]
 
 
 async def test_a_reply_beyond_the_limit_is_a_502(tmp_path: Path) -> None:

@@ -119,3 +119,17 @@ async def test_a_disconnect_closes_the_upstream_and_is_recorded(tmp_path: Path) 
         assert (await up.wait_finished(0)).closed_at is not None
         record = (await proxy.wait_records(1))[0]
         assert (record["outcome"], record["client"]["status"]) == ("cancelled", 499)
+
+
+async def test_a_guardrail_that_cannot_be_added_is_refused_not_ignored(tmp_path: Path) -> None:  # wire §3.1, M-09
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, tasks=["title"], **ROUTES)) as proxy:
+        more = {"x-guardrail-add": "words", "x-guardrail-task": "title"}
+        refused = await proxy.client.get("/v1/files", headers=more)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_guardrails")
+        assert up.received == []
+        up.script(Answer(json={}), Answer(json={}))
+        assert (await proxy.client.get("/v1/files", headers={"x-guardrail-add": ","})).status_code == 200
+        assert (await proxy.client.post("/v1/files", json={"guardrails": ["theirs"]})).status_code == 200
+        assert up.received[1].json == {"guardrails": ["theirs"]}
+        found = [(one["outcome"], one["task"]) for one in await proxy.wait_records(3)]
+        assert found == [("answered", None), ("answered", None), ("client_error", "title")]

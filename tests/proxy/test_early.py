@@ -37,10 +37,10 @@ def full() -> Full:
 
 @pytest.fixture
 def runtime(full: Full) -> Any:
-    return SimpleNamespace(sinks=full, version="test")
+    return SimpleNamespace(sinks=full, version="test", catalogue=SimpleNamespace(tasks=("title",)))
 
 
-ARRIVAL = Arrival("id", "request", CHAT, Caller(), {}, 1.0, 1.0)
+ARRIVAL = Arrival("id", "request", CHAT, Caller(), {"x-guardrail-task": "title"}, 1.0, 1.0)
 
 
 def test_an_error_without_a_record_names_none(runtime: Any, full: Full) -> None:
@@ -52,4 +52,4 @@ def test_an_error_without_a_record_names_none(runtime: Any, full: Full) -> None:
 
 def test_the_record_of_a_caller_that_is_gone_is_kept_or_counted_as_lost(runtime: Any, full: Full) -> None:
     record_gone(runtime, ARRIVAL, "m")
-    assert [(one.outcome, one.client.status) for one in full.kept] == [("cancelled", 499)]
+    assert [(one.outcome, one.client.status, one.task) for one in full.kept] == [("cancelled", 499, "title")]

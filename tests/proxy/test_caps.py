@@ -1,0 +1,49 @@
+"""What a request may ask of a model (X-07)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from proxy.caps import bound_reply, check_caps
+from proxy.config import LimitsConfig
+from proxy.wire.chat import CHAT
+from proxy.wire.errors import RequestError
+
+CHAT_ROUTE, RESPONSES_ROUTE = "/v1/chat/completions", "/v1/responses"
+
+
+@pytest.mark.parametrize(
+    ("route", "wanted", "body", "bound"),
+    [
+        (CHAT_ROUTE, "max_tokens", {}, {"max_tokens": 9}),
+        (CHAT_ROUTE, "max_completion_tokens", {}, {"max_completion_tokens": 9}),
+        (CHAT_ROUTE, "max_tokens", {"max_completion_tokens": 3}, {"max_completion_tokens": 3}),
+        (CHAT_ROUTE, "max_completion_tokens", {"max_tokens": 3}, {"max_tokens": 3}),
+        (CHAT_ROUTE, "max_tokens", {"max_tokens": None}, {"max_tokens": 9}),
+        (CHAT_ROUTE, "max_tokens", {"max_output_tokens": 3}, {"max_output_tokens": 3, "max_tokens": 9}),
+        (CHAT_ROUTE, "max_tokens", {"n_predict": 3}, {"n_predict": 3, "max_tokens": 9}),
+        ("/v1/completions", "max_completion_tokens", {}, {"max_tokens": 9}),
+        (RESPONSES_ROUTE, "max_tokens", {}, {"max_output_tokens": 9}),
+        (RESPONSES_ROUTE, "max_tokens", {"max_output_tokens": 3}, {"max_output_tokens": 3}),
+        ("/v1/messages", "max_completion_tokens", {}, {"max_tokens": 9}),
+        ("/v1/embeddings", "max_tokens", {}, {}),
+    ],
+)
+def test_what_names_no_bound_gets_one_in_the_field_of_its_route(  # X-07, W-07
+    route: str, wanted: str, body: dict[str, Any], bound: dict[str, Any]
+) -> None:
+    bound_reply(body, route, 9, wanted)
+    assert body == bound
+
+
+@pytest.mark.parametrize("name", ["n_predict", "max_new_tokens"])
+@pytest.mark.parametrize("value", [10, -1, -2, "5", 5.5])
+def test_a_servers_own_word_for_tokens_keeps_the_limit(name: str, value: object) -> None:  # X-07
+    with pytest.raises(RequestError) as caught:
+        check_caps({name: value}, CHAT, LimitsConfig(max_tokens=9))
+    assert (caught.value.status, caught.value.param) == (400, name)
+    check_caps({name: value}, CHAT, LimitsConfig())
+    check_caps({name: None}, CHAT, LimitsConfig(max_tokens=9))
+    check_caps({name: 9}, CHAT, LimitsConfig(max_tokens=9))
