@@ -28,11 +28,12 @@ from evals.written import read_policies
 from proxy.app import create_app
 from proxy.config import Config, KeyConfig, parse_config
 from proxy.declared import UpstreamConfig
-from proxy.local import LocalSettings, find_weights, start_local
+from proxy.local import LocalSettings, find_weights
 from proxy.locating import name_file
 from proxy.plan import Plan, Planner, Request, StagePlan
 from proxy.policy import Policy, ScopePolicy, StagePolicy, UnknownPolicy
 from proxy.redact import RedactionImpossible, redact_body
+from proxy.reviving import keep_local
 from proxy.stages import StageResult, conclude
 from proxy.store.protocol import StoredRecord
 from supervisors.embedded.shipped import shipped_weights
@@ -189,11 +190,8 @@ async def open_local() -> AsyncGenerator[Address]:
     Raises:
         MissingError: its packages are not installed.
     """
-    server = await start_local(LocalSettings())
-    try:
+    async with keep_local(LocalSettings()) as server:
         yield Address(server.url, server.api_key)
-    finally:
-        await server.aclose()
 
 
 def check_local() -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from importlib.metadata import version as package_version
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import orjson
 from fastapi import FastAPI, Query, Request, Response
@@ -23,6 +22,7 @@ from proxy.checks import SERVED
 from proxy.console import CONTENT_TYPES, SECURITY, read_file
 from proxy.early import record_gone, record_refused
 from proxy.gateway import Gateway
+from proxy.health import degradation, readiness, show_states
 from proxy.keys import Caller, read_key
 from proxy.limits import SLOW_BYTES
 from proxy.metrics import render_families
@@ -38,9 +38,7 @@ from proxy.wire.errors import RequestError, internal, to_reply
 from proxy.wire.forms import model_of
 from proxy.workers.merging import Snapshot, merge
 from supervisors.errors import QueryError, StoreError
-from supervisors.types import Cause, Label
-
-_BREAKER_WORDS: Mapping[int, Literal["closed", "half_open", "open"]] = {0: "closed", 1: "half_open", 2: "open"}
+from supervisors.types import Label
 
 
 def create_admin(gateway: Gateway) -> FastAPI:
@@ -178,61 +176,6 @@ async def take_snapshot(gateway: Gateway) -> Snapshot:
     counted = [one.value for family in families for one in family.samples if one.name == "guardrail_records_total"]
     version = gateway.metrics.version
     return Snapshot(gateway.journal.boot, os.getpid(), version, int(counted[0]), families)
-
-
-def show_states(gateway: Gateway) -> None:
-    """Set the gauges of what holds now: places, queues, breakers."""
-    metrics, runtime = gateway.metrics, gateway.runtime
-    metrics.forget_states()
-    metrics.set_in_flight("requests", gateway.in_flight)
-    for name, state in runtime.chat.breaker_states.items():
-        metrics.set_breaker(name, _BREAKER_WORDS[state])
-    for name, server in runtime.models.items():
-        if server.fuse.breaker is not None:
-            metrics.set_breaker(f"upstream {name}", _BREAKER_WORDS[server.fuse.state])
-    for name, places in runtime.places().items():
-        metrics.set_in_flight(name, places.taken)
-        metrics.set_queue_depth(name, places.waiting)
-    for name, number in runtime.keyring.in_flight().items():
-        metrics.set_in_flight(f"key {name}", number)
-
-
-def readiness(gateway: Gateway) -> list[str]:
-    """Return what keeps the proxy from serving; empty when it is ready."""
-    missing: list[str] = []
-    if not gateway.ready:
-        missing.append("draining" if gateway.stopping or gateway.draining else "starting")
-    elif not gateway.runtime.sinks.ready():
-        missing.append("journal")
-    else:
-        missing += blocking_failures(gateway)
-    return missing
-
-
-def blocking_failures(gateway: Gateway) -> list[str]:
-    """Return the forced supervisors whose model is failing and whose failure blocks: nothing would pass now."""
-    failing = gateway.runtime.chat.failing
-    if not failing:
-        return []
-    config = gateway.runtime.config
-    found: set[str] = set()
-    for policy in config.policies.values():
-        for stage in (policy.input, policy.output):
-            if stage.mode != "shadow" and stage.unknown_policy.action(Cause.ERROR) == "block":
-                forced = {name: getattr(config.supervisors[name], "model", None) for name in stage.forced}
-                found |= {name for name, model in forced.items() if name in failing or model in failing}
-    return [f"supervisor {name}" for name in sorted(found)]
-
-
-def degradation(gateway: Gateway) -> list[str]:
-    """Return the dependencies that are failing while the policy still decides without them."""
-    if not gateway.ready:
-        return []
-    chat = gateway.runtime.chat
-    broken = [name for name, state in chat.breaker_states.items() if state != 0]
-    journal = [] if gateway.journal.healthy else ["journal"]
-    down = [f"upstream {name}" for name, server in gateway.runtime.models.items() if server.fuse.failing]
-    return sorted({*broken, *chat.refused_by, *journal, *down})
 
 
 def _add_models(app: FastAPI, gateway: Gateway) -> None:

@@ -11,7 +11,7 @@ import json
 import secrets
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -37,6 +37,7 @@ class LocalSettings:
         slots: requests at once.
         threads: CPU threads.
         port: 0 picks a free one.
+        api_key: None makes one up.
     """
 
     model: str = "smollm2"
@@ -45,6 +46,7 @@ class LocalSettings:
     slots: int = 2
     threads: int = 1
     port: int = 0
+    api_key: str | None = field(default=None, repr=False)
 
 
 def find_weights(path: Path | None = None) -> Path:
@@ -101,6 +103,10 @@ class LocalServer:
         """Return the process id of the child."""
         return self._process.pid
 
+    async def wait(self) -> int:
+        """Wait until the child ends, however it does, and return its exit code."""
+        return await self._process.wait()
+
     async def aclose(self) -> None:
         """End the child; ending it is the only stop the server has."""
         if self._process.returncode is None:
@@ -115,7 +121,7 @@ async def start_local(settings: LocalSettings) -> LocalServer:
         MissingError: the packages are missing, or the child did not become ready within 30 s.
     """
     weights = await asyncio.to_thread(find_weights, settings.path)
-    key = secrets.token_hex(24)
+    key = settings.api_key or secrets.token_hex(24)
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",

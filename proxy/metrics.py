@@ -100,6 +100,7 @@ class Metrics:
         self._counters = JournalCounters()
         self._requests = Counter()
         self._reloads = Counter()
+        self._restarts = Counter()
         self._in_flight: dict[Key, float] = {}
         self._queued: dict[Key, float] = {}
         self._breakers: dict[Key, float] = {}
@@ -162,6 +163,11 @@ class Metrics:
         with self._lock:
             self._reloads.add(("applied" if applied else "rejected",))
 
+    def count_restart(self, upstream: str, number: int = 1) -> None:
+        """Count further starts of a local model that had died; none shows the series."""
+        with self._lock:
+            self._restarts.add((upstream,), number)
+
     def count_cache(self, supervisor: str, result: Literal["miss", "expired"]) -> None:
         """Count a look-up in the verdict cache that found nothing usable; hits are counted from the record."""
         with self._lock:
@@ -213,6 +219,7 @@ class Metrics:
             }
             ballots = {name: agreement.ballots() for name, agreement in counters.agreements.items()}
             requests, reloads = dict(self._requests.values), dict(self._reloads.values)
+            restarts = dict(self._restarts.values)
         for family, values in totals.items():
             yield _as_counter(family.name, family.help, family.labels, values)
         for family, cells in times.items():
@@ -220,6 +227,8 @@ class Metrics:
         yield _as_agreement(ballots)
         yield _as_counter("proxy_requests", "Requests by the status their caller saw.", ("route", "code"), requests)
         yield _as_counter("config_reload", "Attempts to load a changed config.", ("result",), reloads)
+        restarts_help = "Further starts of a local model that had died."
+        yield _as_counter("guardrail_local_restarts", restarts_help, ("upstream",), restarts)
         yield from self._states(records)
 
     def _states(self, records: int) -> Iterator[Metric]:

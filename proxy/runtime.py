@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from secrets import token_bytes
 from typing import Any, cast
 
+from proxy.addresses import open_addresses
 from proxy.bounded import Bounded, bound_supervisors
 from proxy.bypass import Bypass
 from proxy.cache import Caches
@@ -21,13 +22,13 @@ from proxy.keeping import Keeper
 from proxy.keys import Keyring
 from proxy.limited import Fuse, Limited, LimitedServer
 from proxy.limits import Places
-from proxy.local import LocalSettings, start_local
 from proxy.metrics import Metrics
 from proxy.pipeline import Pipeline
 from proxy.plan import OPAQUE, TOOLS, UNSEEN, Planner, StagePlan, forced_names, policy_rules
 from proxy.ports import Model, Settings
 from proxy.prepare import Catalogue
 from proxy.resolving import owner_of
+from proxy.reviving import KeptServer
 from proxy.sinks import JournalSinks
 from proxy.store.protocol import Journal
 from proxy.store.reach import Attached, KnownKey, Reach
@@ -46,7 +47,7 @@ from proxy.wire.responses import RESPONSES
 from supervisors.ask import close_part, open_part
 from supervisors.chat import Budget, ChatService, ChatSettings
 from supervisors.chat.breaker import Breaker
-from supervisors.errors import ConfigError, MissingError
+from supervisors.errors import ConfigError
 from supervisors.nesting import walk
 from supervisors.transport import HttpClient, TransportLimits
 from supervisors.types import Context, Endpoint
@@ -118,6 +119,7 @@ class Runtime:
         chat: model calls of supervisors.
         open_contexts: makes, for one exchange, the function that opens the context of a stage.
         bounded: supervisors that have places of their own, by configured name.
+        kept: local model servers by upstream.
         users: who is served with it now.
     """
 
@@ -132,6 +134,7 @@ class Runtime:
     chat: ChatService
     open_contexts: Callable[[], Callable[[StagePlan], Context]]
     bounded: Mapping[str, Bounded]
+    kept: Mapping[str, KeptServer]
     users: Users = field(default_factory=Users)
 
     def model_for(self, call: Call) -> Model:
@@ -184,7 +187,8 @@ async def open_runtime(
     refuse_errors(config)
     version = config_version(config)
     async with AsyncExitStack() as stack:
-        addresses = await _open_addresses(stack, config)
+        opened = await open_addresses(stack, config, metrics.count_restart)
+        addresses = opened.settings
         upstreams = {name: Upstream(address) for name, address in addresses.items()}
         for upstream in upstreams.values():
             stack.push_async_callback(upstream.aclose)
@@ -221,12 +225,15 @@ async def open_runtime(
             asked,
             open_bypass(config),
             propagation_of(config),
+            {name: one.tokens_field for name, one in config.upstreams.items() if isinstance(one, UpstreamConfig)},
         )
         pipeline = Pipeline(line_settings, sinks)
         keyring = Keyring(config.keys)
         limited = limit_models(config, models)
         bounded = {name: part for name, part in asked_of.items() if isinstance(part, Bounded)}
-        yield Runtime(config, version, keyring, catalogue, models, limited, pipeline, sinks, chat, opener, bounded)
+        yield Runtime(
+            config, version, keyring, catalogue, models, limited, pipeline, sinks, chat, opener, bounded, opened.kept
+        )
 
 
 def limit_server(upstream: Upstream, config: Config, name: str) -> LimitedServer:
@@ -259,11 +266,8 @@ async def open_chat(config: Config) -> AsyncGenerator[ChatService]:
     """
     refuse_errors(config)
     async with AsyncExitStack() as stack:
-        yield await _open_chat(stack, config, await _open_addresses(stack, config))
-
-
-async def _open_addresses(stack: AsyncExitStack, config: Config) -> dict[str, UpstreamSettings]:
-    return {name: await _address(stack, name, settings, config) for name, settings in config.upstreams.items()}
+        opened = await open_addresses(stack, config)
+        yield await _open_chat(stack, config, opened.settings)
 
 
 def refuse_errors(config: Config) -> None:
@@ -275,48 +279,6 @@ def refuse_errors(config: Config) -> None:
     errors = [f"{finding.path}: {finding.message}" for finding in findings if finding.severity == "error"]
     if errors:
         raise ConfigError("\n".join(errors))
-
-
-async def _address(
-    stack: AsyncExitStack, name: str, settings: UpstreamConfig | LocalUpstreamConfig, config: Config
-) -> UpstreamSettings:
-    max_reply = config.limits.max_reply_bytes
-    if isinstance(settings, LocalUpstreamConfig):
-        local = LocalSettings(settings.model, settings.path, settings.n_ctx, settings.slots, settings.threads)
-        try:
-            server = await start_local(local)
-        except MissingError as error:
-            raise MissingError(str(error).removeprefix(f"{error.path}: "), f"upstreams.{name}.path") from error
-        stack.push_async_callback(server.aclose)
-        return UpstreamSettings(
-            server.url,
-            server.api_key,
-            idle_s=settings.idle_timeout_s,
-            timeout_s=settings.timeout_s,
-            max_reply_bytes=max_reply,
-            lacks=("/embeddings",),
-        )
-    try:
-        return UpstreamSettings(
-            base_url=settings.base_url,
-            api_key=settings.api_key.value if settings.api_key else None,
-            vendor=settings.vendor,
-            connect_s=settings.connect_timeout_s,
-            idle_s=settings.idle_timeout_s,
-            timeout_s=settings.timeout_s,
-            retries=settings.retries,
-            forward_headers=settings.forward_headers,
-            extra_headers=tuple(settings.fixed_headers()),
-            secrets=tuple(settings.header_secrets()),
-            max_connections=settings.max_connections,
-            max_reply_bytes=max_reply,
-            proxy=settings.proxy.value if settings.proxy else None,
-            allow_link_local=settings.allow_link_local,
-            propagate_trace=settings.propagate_trace,
-        )
-    except ConfigError as error:
-        message = str(error).removeprefix(f"{error.path}: ")
-        raise ConfigError(message, f"upstreams.{name}.{error.path}") from error
 
 
 async def _open_chat(stack: AsyncExitStack, config: Config, addresses: Mapping[str, UpstreamSettings]) -> ChatService:

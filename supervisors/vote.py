@@ -207,7 +207,7 @@ class Vote(BaseModel, frozen=True, extra="forbid"):
         asked = list(self.panel)
         outcome = first = self._count(asked, found)
         for name in self.reserve:
-            if not _inconclusive(outcome) or end <= now():
+            if not inconclusive(outcome) or end <= now():
                 break
             found |= await self._poll((name,), exchange, context, end - now(), exhaustive=exhaustive)
             asked.append(name)
@@ -271,7 +271,8 @@ def advise(vote: Vote) -> tuple[str, ...]:
     return tuple(shared)
 
 
-def _inconclusive(outcome: Outcome) -> bool:
+def inconclusive(outcome: Outcome) -> bool:
+    """Say whether the reserve would be asked."""
     return outcome.label is Label.UNKNOWN and outcome.detail in ("tie", "quorum_miss")
 
 

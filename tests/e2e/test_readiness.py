@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from supervisors.judge import Judge
 from tests.e2e.fake_upstream import Answer, FakeUpstream
-from tests.e2e.serving import policy, serving, tree
+from tests.e2e.serving import policy, serving, tree, until
+from tests.proxy.fake_local import SAYS, FakePackage
 
 
 @pytest.mark.parametrize("status", [429, 500])
@@ -51,3 +54,53 @@ async def test_a_dead_hosted_guard_is_named_and_logged_once(tmp_path: Path, capl
         ready = (await proxy.client.get("/readyz")).json()
         assert (ready["degraded"], ready["missing"]) == (["hosted"], ["supervisor hosted"])
         assert 'guardrail_breaker_state{dependency="hosted"} 2.0' in (await proxy.client.get("/metrics")).text
+
+
+@pytest.mark.parametrize(("strategy", "down", "status"), [("any", "a", 503), ("all", "a", 200), ("all", "ab", 503)])
+async def test_a_panel_is_ready_while_its_rule_can_say_safe(  # O-08
+    tmp_path: Path, strategy: str, down: str, status: int
+) -> None:
+    members = {name: {"use": "judge", "model": name} for name in "ab"}
+    supervisors = {"panel": {"use": "vote", "strategy": strategy, "members": members, "exhaustive": True}}
+    rules = policy({"forced": ["panel"], "on_unknown": "block"})
+    async with FakeUpstream() as up:
+        config = tree(up.url, tmp_path, supervisors=supervisors, policies=rules)
+        config["upstreams"]["off"] = {"base_url": "http://127.0.0.1:9/v1"}
+        config["models"] |= {name: {"upstream": "off" if name in down else "main"} for name in "ab"}
+        async with serving(config) as proxy:
+            for _ in range(6):
+                await proxy.chat()
+            reply = await proxy.client.get("/readyz")
+            assert (reply.status_code, reply.json()["degraded"]) == (status, list(down))
+            assert reply.json()["missing"] == (["supervisor panel"] if status == 503 else [])
+
+
+async def test_a_local_model_that_dies_is_a_server_that_is_down_until_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = FakePackage(tmp_path, monkeypatch)
+    upstreams = {"own": {"use": "local", "path": package.weights}}
+    config = {**tree("http://127.0.0.1:9/v1", tmp_path), "upstreams": upstreams, "models": {"gpt": {"upstream": "own"}}}
+    async with serving(config) as proxy:
+        kept = proxy.app.gateway.runtime.kept["own"]
+        assert (await proxy.chat()).json()["choices"][0]["message"]["content"] == SAYS
+        assert 'guardrail_local_restarts_total{upstream="own"} 0.0' in (await proxy.client.get("/metrics")).text
+        package.spoil()
+        os.kill(kept.pid, signal.SIGKILL)
+        await until(lambda: kept.state == "starting")
+        down = await proxy.chat()
+        assert (down.status_code, down.json()["error"]["code"]) == (502, "upstream_error")
+        ready = await proxy.client.get("/readyz")
+        assert (ready.status_code, ready.json()["degraded"]) == (200, ["upstream own"])
+        assert 'guardrail_breaker_state{dependency="upstream own"} 1.0' in (await proxy.client.get("/metrics")).text
+        package.repair()
+        await until(lambda: kept.state == "running")
+        assert (await proxy.chat()).status_code == 200
+        assert (await proxy.client.get("/readyz")).json()["degraded"] == []
+        shown = (await proxy.client.get("/metrics")).text
+        assert 'guardrail_local_restarts_total{upstream="own"} 1.0' in shown
+        assert 'guardrail_breaker_state{dependency="upstream own"} 0.0' in shown
+        kept.state = "given_up"
+        lost = await proxy.client.get("/readyz")
+        assert (lost.status_code, lost.json()["missing"]) == (503, ["upstream own"])
+        assert 'guardrail_breaker_state{dependency="upstream own"} 2.0' in (await proxy.client.get("/metrics")).text
