@@ -104,7 +104,7 @@ class Catalogue:
     ask_usage: frozenset[str] = frozenset()
     bypass: Bypass = field(default_factory=Bypass)
     propagation: Propagation = field(default_factory=Propagation)
-    tokens_fields: Mapping[str, str] = field(default_factory=dict)
+    tokens_fields: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def prepare(arrival: Arrival, body: dict[str, Any], catalogue: Catalogue, size_bytes: int = 0) -> Call:
