@@ -76,6 +76,7 @@ async def test_one_that_ran_for_long_has_all_its_starts_again(tmp_path: Path, mo
         for times in (1, 2, 3):
             os.kill(kept.pid, signal.SIGKILL)
             await until(lambda times=times: len(counted) == times)  # type: ignore[misc]  # bound at once
+    assert (kept.state, counted) == ("running", [1, 1, 1])
 
 
 async def test_the_end_of_the_proxy_ends_the_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,6 +84,7 @@ async def test_the_end_of_the_proxy_ends_the_waiting(tmp_path: Path, monkeypatch
     async with keep_local(LocalSettings(path=package.weights), revival=Revival(first_s=1e6, longest_s=1e6)) as kept:
         os.kill(kept.pid, signal.SIGKILL)
         await reach("starting", kept)
+    assert kept.state == "starting"
 
 
 @pytest.mark.parametrize(("tried", "pause_s"), [(0, 0.5), (1, 1.0), (5, 16.0), (6, 30.0), (500, 30.0)])
