@@ -104,4 +104,5 @@ def _hash(entry: JsonObject) -> str:
 def _as_cached(fields: JsonObject) -> JsonObject:
     no_effort: JsonObject = {"cached": True, "seconds": None, "cost": 0.0}
     verdicts: list[Json] = [{**verdict, **no_effort} for verdict in objects(fields.get("verdicts"))]
-    return {**fields, **_NOT_OURS, "cached": True, "verdicts": verdicts}
+    kept = {name: value for name, value in fields.items() if name not in ("cost_known_usd", "unpriced")}
+    return {**kept, **_NOT_OURS, "cached": True, "verdicts": verdicts}

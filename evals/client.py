@@ -175,6 +175,7 @@ class Address:
 
     url: str
     key: str | None = field(default=None, repr=False)
+    price: tuple[float, float] | None = None
     records: Callable[[str], Awaitable[Sequence[StoredRecord]]] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -223,7 +224,7 @@ async def open_proxy(
     }
     app = create_app(config.model_copy(update=update))
     async with serve(app, lambda: app.gateway.failure) as url:
-        yield Address(f"{url}/v1", key, app.gateway.journal.get)
+        yield Address(f"{url}/v1", key, records=app.gateway.journal.get)
 
 
 def serving_config(guard: Guard, models: Sequence[str], target: Address, *, observe: bool) -> Config:
@@ -237,7 +238,7 @@ def serving_config(guard: Guard, models: Sequence[str], target: Address, *, obse
     if clash:
         msg = f"policy {guard.name}: models {sorted(clash)} are also the target's; give the judges other names"
         raise ConfigError(msg)
-    named |= {model: {"upstream": _TARGET} for model in models}
+    named |= {model: {"upstream": _TARGET, "price": target.price} for model in models}
     policies = {name: _observing(p) if observe else p for name, p in guard.config.policies.items()}
     try:
         return Config.model_validate(

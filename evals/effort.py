@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -11,6 +12,7 @@ from evals.discrimination import Efforts, ecdf, middle, p95
 from evals.journal import JsonObject
 from evals.numbers import Numbers
 from evals.rows import Row, group_of
+from evals.spending import count_unpriced, spent_by
 from evals.spill import Spill
 from evals.statistics.jsonable import Json
 
@@ -25,6 +27,7 @@ class Spent:
         self._last = ""
         self._attempts = self._unpriced = self._cached = 0
         self._cost = 0.0
+        self._missing = Counter[str]()
         self._active = _Active()
 
     def take(self, _number: int, line: JsonObject, _data: bytes = b"") -> None:
@@ -36,7 +39,8 @@ class Spent:
         self._attempts += kind == "attempt"
         if kind == "trial":
             self._cached += line.get("cached") is True
-            self._cost += number(line.get("cost_usd")) or 0.0
+            self._cost += spent_by(line)
+            self._missing.update(count_unpriced([line]))
             self._unpriced += line.get("status") == "ok" and line.get("cost_usd") is None
 
     def describe(self) -> JsonObject:
@@ -50,7 +54,9 @@ class Spent:
             "failed_attempts": self._attempts,
             "cached_trials": self._cached,
             "cost_usd": None if self._unpriced else round(self._cost, 6),
+            "cost_known_usd": round(self._cost, 6),
             "unpriced_trials": self._unpriced,
+            "unpriced": dict(sorted(self._missing.items())),
         }
 
 

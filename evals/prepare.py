@@ -17,6 +17,7 @@ from evals.options import RunOptions
 from evals.plan import Design, Plan, build_plan
 from evals.selection import select
 from evals.shards import parse_shard, plan_sha256, take
+from evals.spending import check_budget, unpriced_supervisors
 from evals.statistics.jsonable import to_json
 from evals.targets import Price, Target, parse_target
 from evals.tracing import ORIGIN, judged_sides, lock_of_traces, trace_items
@@ -62,7 +63,6 @@ def prepare(options: RunOptions, environ: Mapping[str, str], guard: Guard | None
     """
     price = None if options.price is None else Price(*options.price)
     target = parse_target(options.target, price)
-    _check_money(options, target)
     if target.kind == "local" and options.arms is None:
         check_local()
     for name in (options.api_key_env, options.proxy_key_env):
@@ -70,6 +70,7 @@ def prepare(options: RunOptions, environ: Mapping[str, str], guard: Guard | None
             msg = f"the environment variable {name} is not set"
             raise ConfigError(msg)
     guard = guard or _guard_of(options, environ)
+    _check_money(options, target, guard)
     chosen, lock = _load(options)
     if options.origin == ORIGIN:
         chosen = judged_sides(chosen, _stages(guard))
@@ -145,10 +146,13 @@ def _models(options: RunOptions, target: Target) -> tuple[str, ...]:
     return ("*",) if options.arms == "check" else target.models
 
 
-def _check_money(options: RunOptions, target: Target) -> None:
-    if options.limits.max_cost is not None and target.price is None and not options.allow_unpriced:
-        msg = f"--max-cost needs the price of {target.spec}: give --price IN:OUT, or --allow-unpriced to go without"
-        raise ConfigError(msg)
+def _check_money(options: RunOptions, target: Target, guard: Guard) -> None:
+    """Refuse a budget that is not known to hold: somebody without a price would be asked (H-133)."""
+    unpriced = unpriced_supervisors(guard, target.price) if options.proxy is None else {}
+    calls_model = options.arms != "check"
+    refusal = check_budget(options.limits.max_cost, target.spec, target.price, unpriced, calls_model=calls_model)
+    if refusal is not None and not options.allow_unpriced:
+        raise ConfigError(refusal)
 
 
 def _describe(names: Sequence[str]) -> JsonObject:

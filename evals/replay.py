@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Literal
 
-from evals.client import number
 from evals.journal import Entry, JsonObject, check_fits
 from evals.limit import Limiter
 from evals.plan import PlannedTrial
+from evals.spending import spent_by
 from evals.trials import Finished, outline, verdict_of
 from evals.usage import total_of
 from evals.writer import Writer
@@ -59,7 +59,7 @@ class Used:
     def take(self, _number: int, line: JsonObject, _data: bytes = b"") -> None:
         """Take the next line of the journal."""
         if line.get("type") == "trial":
-            self.cost += number(line.get("cost_usd")) or 0.0
+            self.cost += spent_by(line)
             self.tokens += tokens_of(line) or 0
 
 
@@ -99,9 +99,8 @@ class Counts:
         judged = finished.status == "ok" and verdict_of(fields)[0] is not Label.UNKNOWN
         self.unknown += trial.arm != "direct" and not judged
         self.refused += isinstance(behaviour, dict) and behaviour.get("kind") == "refused"
-        cost = number(fields.get("cost_usd"))
-        self.cost += cost or 0.0
-        self.unpriced += cost is None and finished.status == "ok"
+        self.cost += spent_by(fields)
+        self.unpriced += fields.get("cost_usd") is None and finished.status == "ok"
         used = tokens_of(finished.fields)
         self.tokens += used or 0
         self.untold += used is None

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
@@ -26,9 +26,10 @@ from evals.prepare import Prepared
 from evals.recorded import Recorded
 from evals.replay import Counts, Ending, Runner, Used, snapshot, tick
 from evals.serving import App, serve
+from evals.spending import prices_of
 from evals.state import Counting, remaining
 from evals.statistics.jsonable import to_json
-from evals.trials import Finished, Sender, unpaid_supervisors
+from evals.trials import Finished, Sender
 from evals.writer import Writer
 from supervisors.errors import ConfigError, StoreError
 from supervisors.transport import HttpClient, TransportLimits
@@ -257,9 +258,8 @@ async def _make(run: _Run, counts: Counts, todo: Sequence[PlannedTrial]) -> Endi
             guard=run.prepared.guard,
             composition=options.composition,
             sampling=options.sampling,
-            price=run.prepared.target.price,
+            prices=prices_of(run.prepared.guard, run.prepared.target.price, proxied=options.proxy is not None),
             proxied=options.proxy is not None,
-            unpaid=unpaid_supervisors(run.prepared.guard) if options.proxy is None else frozenset(),
         )
         send = _through_cache(options, sender.send)
         runner = Runner(send, run.writer, _limiter(run.prepared), options.limits, counts)
@@ -320,6 +320,8 @@ async def _addresses(run: _Run) -> AsyncGenerator[Mapping[str, Address]]:
         target = Address("http://127.0.0.1:9/v1")
         if arms & {"observed", "direct"} or ("enforced" in arms and options.proxy is None):
             target = await stack.enter_async_context(_open_target(run))
+        if prepared.target.price is not None:  # of what a self-judge asks
+            target = replace(target, price=(prepared.target.price.input, prepared.target.price.output))
         found: dict[str, Address] = {"direct": target}
         if options.proxy is not None:
             key = run.environ.get(options.proxy_key_env) if options.proxy_key_env else None

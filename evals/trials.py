@@ -10,12 +10,11 @@ from evals.client import Action, Address, GateDecision, Guard, decide_again, num
 from evals.composition import JOURNAL_RULE
 from evals.journal import Entry, JsonObject
 from evals.plan import PlannedTrial, messages_of
+from evals.spending import Costs, Prices
 from evals.statistics.jsonable import Json
-from evals.targets import Price, Sampling
+from evals.targets import Sampling
 from evals.types import Item, Message, sha256_text
 from evals.usage import short, token_counts, usage_behind
-from supervisors.ask import is_local
-from supervisors.nesting import walk
 from supervisors.refusal import AnswerKind, behaviour_of
 from supervisors.types import Cause, Kind, Label, Segment, Stage
 
@@ -67,8 +66,7 @@ class Sender:
         guard: supervision, to decide again from recorded verdicts.
         composition: rule for all items, None takes each item's own.
         sampling: how the model is asked.
-        price: of the target, None when unknown.
-        unpaid: supervisors that cost nothing, whatever their verdicts say.
+        prices: of the target and of what supervisors ask.
         proxied: a running proxy judges by its own policy, which it also decides with.
     """
 
@@ -78,8 +76,7 @@ class Sender:
     guard: Guard
     composition: str | None
     sampling: Sampling
-    price: Price | None
-    unpaid: frozenset[str] = frozenset()
+    prices: Prices
     proxied: bool = False
 
     async def send(self, planned: PlannedTrial) -> Finished:
@@ -116,7 +113,7 @@ class Sender:
                 cause = "record_refused" if looked.refused else "no_record"
                 fields = outline(planned, "error", cause, short(record_id)) | _tries(called)
                 fields["usage"] = token_counts(answer.body.get("usage"))  # paid, although nobody can say more of it
-                fields["cost_usd"] = self._cost(planned, fields)
+                fields |= self._costs(planned, fields, self.prices.of_lost_verdicts())
                 return Finished(fields, auth_failed=looked.refused)
             record = looked.record
         return self._describe(planned, called, answer, record)
@@ -146,11 +143,11 @@ class Sender:
         # An observing proxy asks everybody in line: who would only watch is known from the policy then.
         decides_here = planned.arm in ("observed", "check") and not self.proxied
         shadow = watching(self.guard.plan(planned.target)) if decides_here else _NOBODY
-        fields["verdicts"] = [verdict_row(row, self.unpaid, shadow) for row in objects(record.get("verdicts"))]
+        fields["verdicts"] = [verdict_row(row, self.prices.unpaid, shadow) for row in objects(record.get("verdicts"))]
         if self.proxied and record:
             fields["policy"] = record.get("policy")
         fields["latency"] = _latency(called, answer, record, made)
-        fields["cost_usd"] = self._cost(planned, fields)
+        fields |= self._costs(planned, fields, self.prices.of_verdicts(record))
         return Finished(fields, tuple(texts))
 
     def _gate(self, planned: PlannedTrial, record: JsonObject) -> GateDecision | None:
@@ -164,14 +161,9 @@ class Sender:
             case "direct" | "imported":
                 return None
 
-    def _cost(self, planned: PlannedTrial, fields: JsonObject) -> float | None:
-        if planned.arm == "check":
-            return 0.0
-        usage = as_object(fields.get("usage"))
-        tokens_in, tokens_out = number(usage.get("prompt_tokens")), number(usage.get("completion_tokens"))
-        if self.price is None or tokens_in is None or tokens_out is None:
-            return 0.0 if fields.get("blocked") and fields["usage"] is fields["answer"] is None else None
-        return self.price.cost(int(tokens_in), int(tokens_out))
+    def _costs(self, planned: PlannedTrial, fields: JsonObject, verdicts: Costs) -> JsonObject:
+        answer = Costs() if planned.arm == "check" else self.prices.of_answer(fields)
+        return answer.plus(verdicts).to_fields()
 
 
 def _to_check(planned: PlannedTrial, item: Item, messages: Sequence[Message]) -> JsonObject:
@@ -358,12 +350,6 @@ def verdict_row(
     if kept["cost"] is None and row.get("supervisor") in unpaid:
         kept["cost"] = 0.0
     return kept
-
-
-def unpaid_supervisors(guard: Guard) -> frozenset[str]:
-    """Return the names of all supervisors, members too, that wait on nothing outside the process: they cost nothing."""
-    parts = [part for name, one in guard.supervisors.items() for part in walk(name, one)]
-    return frozenset([name for name, supervisor in parts if is_local(supervisor)])
 
 
 def enforced_verdicts(line: JsonObject) -> list[JsonObject]:

@@ -19,6 +19,9 @@ _PART: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._:~-]{1,256}\Z")
 """What may stand for a part in braces: never a dot segment, a slash or an escape."""
 
 
+_Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
 def _check_header(value: object) -> object:
     if isinstance(value, str | Secret):
         return value
@@ -96,6 +99,7 @@ class ModelConfig(BaseModel):
 
     upstream: str
     model: str | None = None
+    price: tuple[_Dollars, _Dollars] | None = None
     max_concurrency: int | None = Field(default=None, ge=1)
 
 

@@ -294,7 +294,8 @@ async def _open_chat(stack: AsyncExitStack, config: Config, addresses: Mapping[s
             return endpoint
         address, name = addresses[model.upstream], model.model or endpoint.model
         sign = bypass.signer(name) if getattr(config.upstreams[model.upstream], "bypass", False) else None
-        return Endpoint(name, address.base_url, address.api_key, address.vendor, sign, address.extra_headers)
+        key, vendor, more = address.api_key, address.vendor, address.extra_headers
+        return Endpoint(name, address.base_url, key, vendor, sign, more, model.price)
 
     limits = config.limits
     settings = ChatSettings(

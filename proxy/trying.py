@@ -206,9 +206,10 @@ def _resolve(config: Config, started: Mapping[str, LocalServer], endpoint: Endpo
     name, upstream = model.model or endpoint.model, config.upstreams[model.upstream]
     if isinstance(upstream, UpstreamConfig):
         key = upstream.api_key.value if upstream.api_key is not None else None
-        return Endpoint(name, upstream.base_url, key, upstream.vendor, headers=tuple(upstream.fixed_headers()))
+        more = tuple(upstream.fixed_headers())
+        return Endpoint(name, upstream.base_url, key, upstream.vendor, headers=more, price=model.price)
     server = started.get(model.upstream)
-    return endpoint if server is None else Endpoint(name, server.url, server.api_key)
+    return endpoint if server is None else Endpoint(name, server.url, server.api_key, price=model.price)
 
 
 def describe(assessment: Assessment) -> Mapping[str, object]:

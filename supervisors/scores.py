@@ -167,5 +167,7 @@ def _sum_tokens(verdicts: Sequence[Verdict]) -> Tokens | None:
 
 
 def _sum_cost(verdicts: Sequence[Verdict]) -> float | None:
+    if any(verdict.tokens is not None and verdict.cost is None for verdict in verdicts):
+        return None
     known = [verdict.cost for verdict in verdicts if verdict.cost is not None]
     return sum(known) if known else None

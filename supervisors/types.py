@@ -242,6 +242,7 @@ class Endpoint:
         vendor: ``openai`` for any OpenAI-compatible server; anything else goes through litellm.
         sign: makes one further header for each request, None for none.
         headers: sent with every request; one of them stands in for a header of the same name of ours.
+        price: US dollars for a million tokens in and out, None when unknown; what a server itself reports comes first.
     """
 
     model: str
@@ -250,6 +251,7 @@ class Endpoint:
     vendor: str = "openai"
     sign: Callable[[], tuple[str, str]] | None = field(default=None, repr=False, compare=False)
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    price: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import signal
 import sys
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
@@ -46,6 +47,7 @@ from evals.report.stored import compare_with_file
 from evals.rows import Rows, failing_items, join
 from evals.scoring import apply_rule
 from evals.session import Hooks, carry_out, check_reachable, check_same, create
+from evals.spending import count_unpriced
 from evals.state import Progress, progress_of
 from evals.statistics.jsonable import to_json
 from evals.summary import load_run, write_summary
@@ -260,6 +262,7 @@ def execute(folder: RunFolder, prepared: Prepared, out: Output) -> int:
     summary = write_summary(folder)
     pages = write_report(folder, summary)
     out.result(summary, all_tables(summary) + _comparison(prepared, summary))
+    _say_unpriced(prepared, run.counted.values(), out)
     progress = progress_of(run.plan, run.counted)
     rows = join(run.plan, run.counted, None)
     alike = count_alike(rows)
@@ -271,6 +274,15 @@ def execute(folder: RunFolder, prepared: Prepared, out: Output) -> int:
         out.problem(unjudged + _first_failure(rows))
         return Exit.FAILED
     return code
+
+
+def _say_unpriced(prepared: Prepared, lines: Iterable[JsonObject], out: Output) -> None:
+    """Say of a run with a budget whose cost it could not count."""
+    if prepared.options.limits.max_cost is None:
+        return
+    found = [f"{name} in {count_of(times, 'trial')}" for name, times in count_unpriced(lines).items()]
+    if found:
+        out.note(f"not in the budget, for nobody says what it cost: {', '.join(found)}")
 
 
 def _first_failure(rows: Rows) -> str:

@@ -200,7 +200,7 @@ class ChatService:
             dependency, progress, lambda: call_model(self._client, target, request, dependency.formats, progress)
         )
         dependency.heard(_OK)
-        return replace(reply, attempts=progress.attempts)
+        return replace(reply, attempts=progress.attempts, cost=_cost_of(reply, target))
 
     async def post(self, url: str, body: object, headers: Mapping[str, str], deadline: float) -> tuple[int, object]:
         """POST JSON to a hosted guard by `deadline` (loop time). Supervisors use `ChatContext.post`."""
@@ -343,6 +343,14 @@ def _settle(dependency: _Dependency, error: ChatError | ReplyError) -> None:
             dependency.breaker.failed()
         case _:
             dependency.breaker.succeeded()
+
+
+def _cost_of(reply: ChatReply, target: Endpoint) -> float | None:
+    """Return what the server says the call cost, else what its tokens cost at the price in the config."""
+    if reply.cost is not None or reply.tokens is None or target.price is None:
+        return reply.cost
+    price_in, price_out = target.price
+    return (reply.tokens.input * price_in + reply.tokens.output * price_out) / 1_000_000
 
 
 def _describe(name: str, value: object, error: GuardrailError | None, seconds: float, attempts: int) -> ModelCall:

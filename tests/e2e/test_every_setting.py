@@ -46,6 +46,7 @@ TESTS: Mapping[str, str] = {
     "limits.max_tokens": f"{E2E}test_caps",
     "limits.request_timeout_s": f"{E2E}test_the_deadline_of_a_request",
     "models.*.model": f"{E2E}test_models_name_the_upstream_and_the_name_there",
+    "models.*.price": "tests/evals/test_spending.py::test_what_judges_cost_stops_a_run_of_supervisors_alone",
     "models.*.upstream": f"{E2E}test_models_name_the_upstream_and_the_name_there",
     "policies.*.attach.keys": f"{E2E}test_keys_are_bound_to_routes_and_policies_to_keys_and_tags",
     "policies.*.attach.tags": f"{E2E}test_keys_are_bound_to_routes_and_policies_to_keys_and_tags",

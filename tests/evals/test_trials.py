@@ -8,8 +8,9 @@ import pytest
 from evals.client import GateDecision
 from evals.journal import JsonObject, canonical
 from evals.replay import tokens_of
+from evals.spending import unpaid_supervisors
 from evals.statistics.jsonable import Json
-from evals.trials import describe_answer, gate_fields, read_gate, unpaid_supervisors, verdict_of, verdict_row
+from evals.trials import describe_answer, gate_fields, read_gate, verdict_of, verdict_row
 from supervisors.cascade import Cascade, Step
 from supervisors.errors import ChatUnavailable
 from supervisors.testing import Fails, Finds
