@@ -148,7 +148,7 @@ def _models(options: RunOptions, target: Target) -> tuple[str, ...]:
 
 def _check_money(options: RunOptions, target: Target, guard: Guard) -> None:
     """Refuse a budget that is not known to hold: somebody without a price would be asked (H-133)."""
-    unpriced = unpriced_supervisors(guard, target.price) if options.proxy is None else {}
+    unpriced = {} if options.proxy is not None else dict(unpriced_supervisors(guard, target.price))
     calls_model = options.arms != "check"
     refusal = check_budget(options.limits.max_cost, target.spec, target.price, unpriced, calls_model=calls_model)
     if refusal is not None and not options.allow_unpriced:
