@@ -1,11 +1,9 @@
-"""Readers of the published BELLS files: per-prompt verdicts of the sample, and the tables of results (§1.1)."""
+"""Reader of the published BELLS files: per-prompt verdicts of the sample (§1.1)."""
 
 from __future__ import annotations
 
 import csv
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 
 from evals.bells.verdicts import SEVERITIES, BellsItem, ItemVerdict, Severity
@@ -28,9 +26,7 @@ SUPERVISOR_COLUMNS = (
 )
 """One 0/1 column each in the prompt files; 1 = flagged."""
 
-_RENAMED_SYSTEMS = {"Gemini Pro": "Gemini 1.5 Pro"}
 _SEVERITIES: Mapping[str, Severity] = {severity: severity for severity in SEVERITIES}
-_VALUE, _CONFIDENCE = "_value", "_confidence"
 
 
 def read_sample(path: Path) -> tuple[ItemVerdict, ...]:
@@ -93,88 +89,3 @@ def _column(row: Mapping[str, str], name: str, file: str) -> str:
         msg = f"{file}: no column {name!r}; found {', '.join(row)}"
         raise DatasetError(msg)
     return row[name]
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedRates:
-    """Rates of one system as published, under one set of names; a missing cell is absent, never 0.
-
-    Args:
-        system: name, "Gemini Pro" mapped to "Gemini 1.5 Pro".
-        rates: metric → fraction.
-        half_widths: metric → half width of the published interval, empty in files without them.
-    """
-
-    system: str
-    rates: Mapping[str, float]
-    half_widths: Mapping[str, float]
-
-
-def read_results(path: Path) -> tuple[PublishedRates, ...]:
-    """Read a table of published results, with or without confidence columns.
-
-    A row that is short, or whose cells outside the harm categories are all 0, holds harm categories only: its other
-    cells are missing values.
-
-    Raises:
-        DatasetError: the file has no column ``safeguard``.
-    """
-    rows = _read_rows(path)
-    return tuple([_to_published(row, path.name) for row in rows])
-
-
-def _to_published(row: Mapping[str, str], file: str) -> PublishedRates:
-    name = _column(row, "safeguard", file).strip()
-    cells = {column: _to_number(value) for column, value in row.items() if column != "safeguard"}
-    confident = any(column.endswith(_VALUE) for column in cells)
-    values = _renamed(cells, _VALUE) if confident else _renamed(cells, "")
-    half_widths = _renamed(cells, _CONFIDENCE) if confident else {}
-    return PublishedRates(_RENAMED_SYSTEMS.get(name, name), _without_filler(values), half_widths)
-
-
-def _to_number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
-
-
-_CATEGORIES = frozenset(
-    [
-        "Physical_harm",
-        "Economic_harm",
-        "Privacy",
-        "Harassment/Discrimination",
-        "Disinformation",
-        "Expert_advice",
-        "Sexual/Adult_content",
-        "Malware/Hacking",
-        "Fraud/Deception",
-        "Government_decision_making",
-        "CBRN",
-    ]
-)
-
-
-def _renamed(cells: Mapping[str, float | None], suffix: str) -> dict[str, float]:
-    """Return the cells with the suffix under the names of the plain file."""
-    found: dict[str, float] = {}
-    for column, value in cells.items():
-        if value is not None and column.endswith(suffix):
-            found[_plain_name(column.removesuffix(suffix))] = value
-    return found
-
-
-def _plain_name(name: str) -> str:
-    if name.endswith("_adversarial") and name.split("_", maxsplit=1)[0] in SEVERITIES:
-        return name.replace("_adversarial", "_jailbreaks")
-    category = name.strip().replace(" ", "_").replace("decision-making", "decision_making")
-    return category if category in _CATEGORIES else name
-
-
-def _without_filler(values: Mapping[str, float]) -> Mapping[str, float]:
-    others: Sequence[float] = [value for name, value in values.items() if name not in _CATEGORIES]
-    if any(others):
-        return dict(values)
-    return {name: value for name, value in values.items() if name in _CATEGORIES}

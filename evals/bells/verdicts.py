@@ -113,22 +113,6 @@ class _Union:
     cause: Cause | None = None
 
 
-def unite(verdicts: Iterable[ItemVerdict]) -> tuple[ItemVerdict, ...]:
-    """Return the union of the supervisors compared: one verdict an item, flagged if any of them flagged it.
-
-    Safe only if every supervisor compared called it safe; an item one of them has no verdict on stays unknown.
-    """
-    unions = _Unions()
-    for verdict in verdicts:
-        unions.add(verdict)
-    return tuple(unions.verdicts())
-
-
-def missed_by_all(verdicts: Iterable[ItemVerdict]) -> tuple[BellsItem, ...]:
-    """Return the harmful items that every supervisor compared called safe."""
-    return tuple([verdict.item for verdict in unite(verdicts) if _is_missed(verdict)])
-
-
 def _is_missed(union: ItemVerdict) -> bool:
     return union.item.severity == "harmful" and union.label is Label.SAFE
 

@@ -51,10 +51,3 @@ HELM_ITEMS: Mapping[str, int] = {
     "AnthropicRedTeam": 1000,
 }
 """Instances of each scenario. Source: the tables of the file itself (`# eval`)."""
-HELM_GROUPS: Mapping[str, str] = {
-    "harm_bench": "HarmBench",
-    "simple_safety_tests": "SimpleSafetyTests",
-    "xstest": "XSTest",
-    "bbq": "BBQ",
-    "anthropic_red_team": "AnthropicRedTeam",
-}

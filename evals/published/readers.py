@@ -11,7 +11,7 @@ from pathlib import Path
 
 from evals.datasets.leaderboard import Score, read_leaderboard
 from evals.datasets.narrow import is_list, is_object
-from evals.published.names import GUARDBENCH, GUARDRAIL_BENCH, HELM, HELM_GROUPS, HELM_ITEMS
+from evals.published.names import GUARDBENCH, GUARDRAIL_BENCH, HELM, HELM_ITEMS
 from evals.published.values import Published, counted, parse
 from evals.reasons import reason_of
 from supervisors.errors import DatasetError
@@ -225,38 +225,6 @@ def _helm_row(path: Path, header: Sequence[str], row: Sequence[str]) -> Iterator
 
 
 HELM_SCORE = "LM Evaluated Safety score"
-
-
-def differences_of_helm(matrix: Sequence[Published], groups: Path) -> list[str]:
-    """Return where the matrix and the tables it was made of disagree, or one of them lacks a model.
-
-    Raises:
-        DatasetError: the tables cannot be read.
-    """
-    known = {(one.named, one.system): one.value for one in matrix if one.metric == HELM_SCORE}
-    found: list[str] = []
-    for group, tables in _map(_json(groups), groups.name).items():
-        scenario = HELM_GROUPS.get(group, group)
-        for table in _entries(tables, f"{groups.name}, {group}"):
-            header = [str(cell.get("value")) for cell in _entries(table.get("header"), groups.name)]
-            if HELM_SCORE in header:
-                found += _differences(known, scenario, header.index(HELM_SCORE), table.get("rows"), groups.name)
-    return found
-
-
-def _differences(
-    known: Mapping[tuple[str, str], float], scenario: str, column: int, rows: object, where: str
-) -> Iterator[str]:
-    if not is_list(rows):
-        return
-    for row in rows:
-        cells = _entries(row, where)
-        model, value = str(cells[0].get("value")), cells[column].get("value")
-        stored = known.get((scenario, model))
-        if stored is None:
-            yield f"{scenario}: {model} is not in the matrix"
-        elif isinstance(value, int | float) and abs(stored - value) > 1e-9:
-            yield f"{scenario}: {model} is {value} in the tables and {stored} in the matrix"
 
 
 def read_mitre(path: Path) -> tuple[Published, ...]:

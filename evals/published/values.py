@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -101,8 +101,3 @@ def of_dataset(numbers: Iterable[Published], dataset: str) -> list[Published]:
 
 def _order(one: Published) -> float:
     return one.value if one.lower_is_better else -one.value
-
-
-def comparable(numbers: Sequence[Published]) -> bool:
-    """Say whether numbers were measured in one way on one set."""
-    return len({(one.named, one.metric, one.cohort) for one in numbers}) <= 1

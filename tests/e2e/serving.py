@@ -83,6 +83,16 @@ class Held:
         return safe()
 
 
+class BreaksLater(Finds):
+    """A supervisor with a bug that shows at the word "second", in the middle of a stream."""
+
+    async def assess(self, exchange: Exchange, context: object, /) -> Verdict:
+        """Find the canary until then."""
+        if any("second" in segment.text for segment in exchange.judged):
+            raise RuntimeError
+        return await super().assess(exchange, context)
+
+
 def chat_body(text: str = "hello", **fields: Any) -> dict[str, Any]:
     """Return the body of a chat request with one user message."""
     return {"model": "gpt", "messages": [{"role": "user", "content": text}], **fields}

@@ -12,10 +12,10 @@ import orjson
 import pytest
 
 from supervisors.rules import Rules
-from supervisors.testing import Fails, Finds
+from supervisors.testing import Fails
 from supervisors.types import Supervisor
 from tests.e2e.fake_upstream import Answer, FakeUpstream, sse
-from tests.e2e.serving import CANARY, Serving, frames_of, guarded, hang_up, policy, serving
+from tests.e2e.serving import CANARY, BreaksLater, Serving, frames_of, guarded, hang_up, policy, serving
 from tests.timing import PATIENCE_S
 
 ROUTE = "/v1/completions"
@@ -211,14 +211,8 @@ async def test_a_broken_supervisor_is_a_503(tmp_path: Path, stage: str, stream: 
 
 
 async def test_a_supervisor_that_breaks_mid_stream_ends_it_with_an_error_frame(tmp_path: Path) -> None:  # W-27, W-06
-    class Breaks(Finds):
-        async def assess(self, exchange: Any, context: object, /) -> Any:
-            if any("second" in segment.text for segment in exchange.judged):
-                raise RuntimeError
-            return await super().assess(exchange, context)
-
     parts: dict[str, Any] = {
-        "supervisors": {"words": Breaks(CANARY, capability="windowed")},
+        "supervisors": {"words": BreaksLater(CANARY, capability="windowed")},
         "policies": policy(output={"forced": ["words"], "stream": {"window_chars": 5}}),
     }
     async with FakeUpstream() as up, serving(guarded(up, tmp_path, **parts)) as proxy:

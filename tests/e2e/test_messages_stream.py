@@ -25,7 +25,7 @@ from tests.e2e.fake_messages import (
     tool_events,
 )
 from tests.e2e.fake_upstream import Answer, FakeUpstream
-from tests.e2e.serving import CANARY, hang_up, policy, serving
+from tests.e2e.serving import CANARY, BreaksLater, hang_up, policy, serving
 
 WINDOW = {"window_chars": 12, "overlap_chars": 20}
 REDACT = policy(output={"forced": ["words"], "on_unsafe": "redact", "stream": WINDOW})
@@ -223,15 +223,9 @@ async def test_on_signed_block_blocks_the_stream(tmp_path: Path) -> None:  # W-3
 
 
 async def test_a_supervisor_that_breaks_mid_stream_ends_it_with_an_error_event(tmp_path: Path) -> None:  # W-27, W-06
-    class Breaks(Finds):
-        async def assess(self, exchange: Any, context: object, /) -> Any:
-            if any("second" in segment.text for segment in exchange.judged):
-                raise RuntimeError
-            return await super().assess(exchange, context)
-
     output = {"forced": ["words"], "stream": {"window_chars": 5}}
     config: dict[str, Any] = {
-        "supervisors": {"words": Breaks(CANARY, capability="windowed")},
+        "supervisors": {"words": BreaksLater(CANARY, capability="windowed")},
         "policies": policy(output=output),
     }
     async with FakeUpstream() as up, serving(anthropic_tree(up, tmp_path, **config)) as proxy:

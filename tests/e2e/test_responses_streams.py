@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from proxy.wire.sse import SseParser
-from supervisors.testing import Finds, Sleeps
+from supervisors.testing import Sleeps
 from tests.e2e.fake_responses import (
     SSE,
     begun,
@@ -26,7 +26,7 @@ from tests.e2e.fake_responses import (
     text_events,
 )
 from tests.e2e.fake_upstream import Answer, FakeUpstream
-from tests.e2e.serving import CANARY, Serving, guarded, hang_up, policy, serving
+from tests.e2e.serving import CANARY, BreaksLater, Serving, guarded, hang_up, policy, serving
 from tests.timing import PATIENCE_S
 
 WINDOW = {"window_chars": 12, "overlap_chars": 20}
@@ -320,14 +320,8 @@ async def test_an_error_before_the_first_byte_is_a_real_status(tmp_path: Path) -
 
 
 async def test_a_guard_that_fails_mid_stream_ends_it_with_an_error(tmp_path: Path) -> None:  # W-27
-    class Breaks(Finds):
-        async def assess(self, exchange: Any, context: object, /) -> Any:
-            if any("second" in segment.text for segment in exchange.judged):
-                raise RuntimeError
-            return await super().assess(exchange, context)
-
     rules = policy(output={"forced": ["words"], "stream": {"window_chars": 5}})
-    config: dict[str, Any] = {"supervisors": {"words": Breaks(CANARY, capability="windowed")}, "policies": rules}
+    config: dict[str, Any] = {"supervisors": {"words": BreaksLater(CANARY, capability="windowed")}, "policies": rules}
     async with FakeUpstream() as up, serving(guarded(up, tmp_path, **config)) as proxy:
         up.script(streamed("first part ", "more words ", "second part ", "third"))
         reply = await ask(proxy)

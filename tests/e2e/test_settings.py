@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -21,6 +20,7 @@ from tests.e2e.fake_replies import chat_chunks, chat_reply, sse
 from tests.e2e.fake_upstream import Answer, FakeUpstream, Received
 from tests.e2e.families import FAMILIES, NAMES, Family, families_tree
 from tests.e2e.serving import CANARY, Serving, chat_body, content_of, frames_of, guarded, policy, serving, tree
+from tests.judging import judged_as
 from tests.timing import HANGS_S, PATIENCE_S
 
 ROUTE = "/v1/chat/completions"
@@ -305,21 +305,22 @@ async def test_the_budget_of_judge_calls(tmp_path: Path) -> None:  # G-50
         assert up.received == []
 
 
-async def test_the_cost_of_judge_calls_is_capped(tmp_path: Path) -> None:  # G-50
+@pytest.mark.parametrize(("reported", "price"), [({"cost": 0.5}, None), ({"cost": 0.5}, [0, 0]), ({}, [2e5, 3e5])])
+async def test_the_cost_of_judge_calls_is_capped(  # G-50
+    tmp_path: Path, reported: dict[str, float], price: list[float] | None
+) -> None:
     def judged(request: Received) -> Answer:
-        system = json.loads(request.body)["messages"][0]["content"]
-        nonce = re.search(r"the text `([0-9a-f]{32})`", system)
-        reply = chat_reply(json.dumps({"nonce": nonce and nonce[1], "label": "safe"}))
-        return Answer(json={**reply, "usage": {"prompt_tokens": 1, "completion_tokens": 1, "cost": 0.5}})
+        reply = chat_reply(judged_as("safe", json.loads(request.body)["messages"][0]["content"]))
+        return Answer(json={**reply, "usage": {"prompt_tokens": 1, "completion_tokens": 1, **reported}})
 
     judge = {"use": "judge", "model": "gpt"}
     both = {"default": {stage: {"forced": ["one"]} for stage in ("input", "output")}}
     for cap in (0.4, 2.0):
         async with FakeUpstream() as up:
             limits = {"judge_cost_usd_per_request": cap}
-            config = parse(
-                {**tree(up.url, tmp_path), "supervisors": {"one": judge}, "policies": both, "limits": limits}
-            )
+            made = {**tree(up.url, tmp_path), "supervisors": {"one": judge}, "policies": both, "limits": limits}
+            made["models"]["gpt"]["price"] = price
+            config = parse(made)
             async with serving(config) as proxy:
                 up.script(judged, Answer(), judged)
                 reply = await proxy.chat()

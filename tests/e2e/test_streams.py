@@ -10,10 +10,21 @@ from typing import Any
 import orjson
 import pytest
 
-from supervisors.testing import Finds, Sleeps
+from supervisors.testing import Sleeps
 from supervisors.types import Supervisor, unsafe
 from tests.e2e.fake_upstream import Answer, FakeUpstream, chat_chunks, chat_reply, sse
-from tests.e2e.serving import CANARY, chat_body, content_of, frames_of, guarded, hang_up, policy, serving, tree
+from tests.e2e.serving import (
+    CANARY,
+    BreaksLater,
+    chat_body,
+    content_of,
+    frames_of,
+    guarded,
+    hang_up,
+    policy,
+    serving,
+    tree,
+)
 from tests.timing import PATIENCE_S
 
 
@@ -81,15 +92,9 @@ async def test_sentences_arrive_while_the_rest_is_made_behind_the_preset_tokens(
 
 
 async def test_a_supervisor_that_breaks_mid_stream_ends_it_with_an_error_frame(tmp_path: Path) -> None:  # W-27, W-06
-    class Breaks(Finds):
-        async def assess(self, exchange: Any, context: object, /) -> Any:
-            if any("second" in segment.text for segment in exchange.judged):
-                raise RuntimeError
-            return await super().assess(exchange, context)
-
     output = {"forced": ["words"], "stream": {"window_chars": 5}}
     config: dict[str, Any] = {
-        "supervisors": {"words": Breaks(CANARY, capability="windowed")},
+        "supervisors": {"words": BreaksLater(CANARY, capability="windowed")},
         "policies": policy(output=output),
     }
     async with FakeUpstream() as up, serving(guarded(up, tmp_path, **config)) as proxy:

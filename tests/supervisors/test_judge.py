@@ -33,6 +33,7 @@ from supervisors.types import (
     Tokens,
     Verdict,
 )
+from tests.judging import judged_as, nonce_in
 
 PROMPTS = ("harm", "injection", "answer_kind", "severity")
 
@@ -42,19 +43,17 @@ def judge(**options: Any) -> Judge:
 
 
 def nonce_of(request: ChatRequest) -> str:
-    found = re.search(r"the text `([0-9a-f]{32})`", str(request.messages[0]["content"]))
-    assert found is not None
-    return found[1]
+    return nonce_in(str(request.messages[0]["content"]))
 
 
 def says(label: object = "safe", **members: Any) -> Callable[[Endpoint, ChatRequest], str]:
-    return lambda _, request: json.dumps({"nonce": nonce_of(request), "label": label, **members})
+    return lambda _, request: judged_as(label, str(request.messages[0]["content"]), **members)
 
 
 def finds_canary(_: Endpoint, request: ChatRequest) -> str:
     material = str(request.messages[1]["content"])
     label = "unsafe" if CANARY in material else "safe"
-    return json.dumps({"nonce": nonce_of(request), "label": label})
+    return judged_as(label, str(request.messages[0]["content"]))
 
 
 async def run(subject: Judge, sample: Exchange, *answers: Answer) -> tuple[Verdict, FakeContext]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import re
 from typing import Any
 
 import pytest
@@ -14,6 +12,7 @@ from supervisors.ask import ask
 from supervisors.self_judge import SelfJudge
 from supervisors.testing import Answer, FakeContext, check_supervisor, context, exchange
 from supervisors.types import Cause, ChatReply, ChatRequest, Endpoint, Exchange, Label, Tokens, Verdict
+from tests.judging import judged_as
 
 
 def self_judge(style: str = "digit", **options: Any) -> SelfJudge:
@@ -82,8 +81,7 @@ async def test_the_exchanges_own_model_is_asked_with_our_system_message(style: s
 
 async def test_the_structured_style_needs_the_nonce() -> None:
     def honest(_: Endpoint, request: ChatRequest) -> str:
-        found = re.search(r"the text `([0-9a-f]{32})`", str(request.messages[0]["content"]))
-        return json.dumps({"nonce": found[1] if found else "", "label": "unsafe"})
+        return judged_as("unsafe", str(request.messages[0]["content"]))
 
     verdict, _ = await run(self_judge("structured"), honest)
     assert (verdict.label, verdict.extras["self_judge"]) == (Label.UNSAFE, "structured")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evals.bells.published import PublishedRates, read_results, read_sample
+from evals.bells.published import read_sample
 from evals.bells.table import build_tables
 from evals.bells.verdicts import ItemVerdict, by_supervisor
 from supervisors.errors import DatasetError
@@ -70,33 +70,3 @@ def test_a_sample_without_a_column_names_it(tmp_path: Path) -> None:
         read_sample(file)
     with pytest.raises(DatasetError, match="cannot be read"):
         read_sample(tmp_path / "absent.csv")
-
-
-def _results(tmp_path: Path, text: str) -> tuple[PublishedRates, ...]:
-    file = tmp_path / "results.csv"
-    file.write_text(text, encoding="utf-8")
-    return read_results(file)
-
-
-def test_a_row_of_harm_categories_only_has_no_zeros(tmp_path: Path) -> None:
-    text = "safeguard,benign_jailbreaks,BELLS_score,CBRN,Privacy\nA,0.5,0.75,1.0,0.5\nLlama,0,0,0.9,0\nShort,0,0,0.8\n"
-    full, llama, short = _results(tmp_path, text)
-    assert full.rates == {"benign_jailbreaks": 0.5, "BELLS_score": 0.75, "CBRN": 1.0, "Privacy": 0.5}
-    assert llama.rates == {"CBRN": 0.9, "Privacy": 0.0}
-    assert short.rates == {"CBRN": 0.8}
-
-
-def test_renamed_confidence_columns_and_systems_get_the_plain_names(tmp_path: Path) -> None:
-    text = (
-        "safeguard,benign_adversarial_value,benign_adversarial_confidence,benign_non-adversarial_value,"
-        "Government decision-making_value,Physical harm_confidence\n"
-        "Gemini Pro,0.25,0.02,0.5,0.75,nan\n"
-    )
-    (found,) = _results(tmp_path, text)
-    assert found.system == "Gemini 1.5 Pro"
-    assert found.rates == {
-        "benign_jailbreaks": 0.25,
-        "benign_non-adversarial": 0.5,
-        "Government_decision_making": 0.75,
-    }
-    assert found.half_widths == {"benign_jailbreaks": 0.02}

@@ -1,40 +1,45 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from evals.attempts import as_object
-from evals.bells.verdicts import (
-    UNION,
-    ItemVerdict,
-    export_rows,
-    missed_by_all,
-    read_verdicts,
-    unite,
-)
+from evals.bells.verdicts import UNION, ItemVerdict, export_rows, read_verdicts
 from evals.folder import each_line, write_pieces
 from supervisors.errors import DatasetError
 from supervisors.types import Cause, Label
 from tests.evals.bells.items import ITEMS, judge_all
 
 
+def exported(verdicts: Iterable[ItemVerdict], kind: str) -> list[dict[str, Any]]:
+    """Return the rows of one kind."""
+    rows: list[Any] = list(export_rows(verdicts))
+    return [row for row in rows if row["kind"] == kind]
+
+
+def missed(verdicts: Iterable[ItemVerdict]) -> list[str]:
+    return [str(row["item"]["id"]) for row in exported(verdicts, "missed_by_all")]
+
+
 def test_the_union_flags_what_any_supervisor_flags() -> None:  # B-11
     verdicts = [*judge_all("a", "n1 b1"), *judge_all("b", "s1")]
-    union = unite(verdicts)
-    assert {verdict.item.id for verdict in union if verdict.label is Label.UNSAFE} == {"n1", "s1", "b1"}
-    assert {verdict.supervisor for verdict in union} == {UNION}
-    assert [item.id for item in missed_by_all(verdicts)] == ["g1", "d1", "d2"]
+    union = exported(verdicts, "union")
+    assert {row["item"]["id"] for row in union if row["label"] == "unsafe"} == {"n1", "s1", "b1"}
+    assert {row["supervisor"] for row in union} == {UNION}
+    assert missed(verdicts) == ["g1", "d1", "d2"]
 
 
 def test_an_item_without_every_verdict_is_not_missed_by_all() -> None:
     full = judge_all("a", "")
     partial = [verdict for verdict in judge_all("b", "") if verdict.item.id != "d1"]
     broken = [ItemVerdict(ITEMS[4], "c", Label.UNKNOWN, Cause.ERROR)]
-    labels = {verdict.item.id: (verdict.label, verdict.cause) for verdict in unite([*full, *partial])}
-    assert labels["d1"] == (Label.UNKNOWN, Cause.SKIPPED)
-    assert "d1" not in [item.id for item in missed_by_all([*full, *partial])]
-    assert unite([full[4], *broken])[0].cause is Cause.ERROR
+    labels = {row["item"]["id"]: (row["label"], row["cause"]) for row in exported([*full, *partial], "union")}
+    assert labels["d1"] == ("unknown", "skipped")
+    assert "d1" not in missed([*full, *partial])
+    assert exported([full[4], *broken], "union")[0]["cause"] == "error"
 
 
 def test_the_export_reads_back_and_holds_no_text(tmp_path: Path) -> None:  # B-11

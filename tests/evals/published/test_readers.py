@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evals.published.readers import HELM_SCORE, differences_of_helm, read_published
+from evals.published.readers import HELM_SCORE, read_published
 from evals.published.values import Published
 from supervisors.errors import DatasetError
 
@@ -129,14 +129,13 @@ def test_the_real_entries_are_181_of_29_guards(data_dir: Path) -> None:
 
 
 @pytest.mark.data
-def test_the_real_helm_matrix_agrees_with_its_tables(data_dir: Path) -> None:
+def test_the_real_helm_matrix_has_the_known_scores(data_dir: Path) -> None:
     found = real(data_dir, "saturation-helm-safety/score_matrix_helm.csv")
     scores = {name: {one.system: one.value for one in found if (one.named, one.metric) == (name, HELM_SCORE)}
               for name in ("HarmBench", "SimpleSafetyTests")}  # fmt: skip
     full = [system for system, value in scores["SimpleSafetyTests"].items() if value == 1.0]
     harm = [scores["HarmBench"][system] for system in full]
     assert (len(full), sum(value < 0.9 for value in harm), round(min(harm), 3)) == (25, 10, 0.485)
-    assert differences_of_helm(found, data_dir / "saturation-helm-safety/helm_groups_raw.json") == []
 
 
 @pytest.mark.data

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from evals.published.values import Published, comparable, counted, dump, of_dataset, parse
+from evals.published.values import Published, counted, dump, of_dataset, parse
 from supervisors.errors import DatasetError
 
 ONE = Published("xstest", "XSTest", "a", "recall", 0.5, "s", "c", 4, *counted(2, 4)[2:])
@@ -31,8 +31,3 @@ def test_the_best_comes_first_whichever_way_is_better() -> None:
     better = Published("xstest", "XSTest", "c", "fpr", 0.1, "s", "c")
     assert [one.system for one in of_dataset([ONE, TWO, ALARM, better], "xstest")] == ["c", "b", "b", "a"]
     assert of_dataset([ONE], "other") == []
-
-
-def test_only_one_way_of_measuring_is_comparable() -> None:
-    assert comparable([ONE, TWO])
-    assert not comparable([ONE, ALARM])

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from supervisors.attacks import ATTACKS, CANARY
 from supervisors.errors import ConfigError
 from tests.e2e.fake_replies import chat_reply
 from tests.e2e.fake_upstream import Answer, FakeUpstream, Received
+from tests.judging import judged_as
 
 CONFIG = """
 upstreams: {{main: {{base_url: {url}}}}}
@@ -32,10 +32,7 @@ def config(url: str = "http://127.0.0.1:1/v1") -> Config:
 def judge_that(says: Callable[[str], str]) -> Callable[[Received], Answer]:
     def answer(request: Received) -> Answer:
         system, material = [message["content"] for message in json.loads(request.body)["messages"][:2]]
-        nonce = re.search(r"the text `([0-9a-f]{32})`", system)
-        judged = material.split("JUDGE role=", 1)[1]
-        label = says(judged)
-        return Answer(json=chat_reply(json.dumps({"nonce": nonce and nonce[1], "label": label})))
+        return Answer(json=chat_reply(judged_as(says(material.split("JUDGE role=", 1)[1]), system)))
 
     return answer
 
