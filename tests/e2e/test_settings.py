@@ -318,9 +318,9 @@ async def test_the_cost_of_judge_calls_is_capped(  # G-50
     for cap in (0.4, 2.0):
         async with FakeUpstream() as up:
             limits = {"judge_cost_usd_per_request": cap}
-            made = {**tree(up.url, tmp_path), "supervisors": {"one": judge}, "policies": both, "limits": limits}
-            made["models"]["gpt"]["price"] = price
-            config = parse(made)
+            models = {"gpt": {"upstream": "main", "price": price}}
+            parts = {"supervisors": {"one": judge}, "policies": both, "limits": limits, "models": models}
+            config = parse(tree(up.url, tmp_path, **parts))
             async with serving(config) as proxy:
                 up.script(judged, Answer(), judged)
                 reply = await proxy.chat()
