@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from time import perf_counter
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from supervisors.errors import ChatError, ChatRefused, ChatTimeout, ConfigError, GuardrailError, ReplyError, first_leaf
 from supervisors.types import (
@@ -80,11 +80,21 @@ async def ask(name: str, supervisor: Supervisor, exchange: Exchange, context: Co
     return Assessment(name, verdict, perf_counter() - started, 1, chars)
 
 
+LATE_S: Final = 0.25
+"""How long a composite is waited for past its limit. It stops by itself before that; only an event loop that
+stalls, so that both limits pass in one turn, makes it late, and then its votes are there and would be thrown away."""
+
+
+def patience_s(supervisor: Supervisor) -> float:
+    """Return how long past its limit a supervisor is waited for."""
+    return LATE_S if getattr(supervisor, "nested", None) else 0.0
+
+
 async def _assess_in_time(name: str, supervisor: Supervisor, exchange: Exchange, context: Context) -> Verdict:
     own: float | None = getattr(supervisor, "timeout_s", None)
     remaining = context.remaining_s
     try:
-        async with asyncio.timeout(remaining if own is None else min(own, remaining)):
+        async with asyncio.timeout((remaining if own is None else min(own, remaining)) + patience_s(supervisor)):
             return await _assess(name, supervisor, exchange, context)
     except TimeoutError:
         return unknown(Cause.TIMEOUT)

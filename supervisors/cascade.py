@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import BaseModel, Field, model_validator
 
 from supervisors import nesting
+from supervisors.ask import patience_s
 from supervisors.plugins import SupervisorEntry
 from supervisors.types import (
     Assessment,
@@ -175,7 +176,7 @@ async def _ask_until(name: str, supervisor: Supervisor, exchange: Exchange, cont
     if started >= end:
         return Assessment(name, unknown(Cause.TIMEOUT))
     try:
-        async with asyncio.timeout_at(end):
+        async with asyncio.timeout_at(end + patience_s(supervisor)):
             return await context.ask(name, supervisor, exchange)
     except TimeoutError:
         return Assessment(name, unknown(Cause.TIMEOUT), end - started)

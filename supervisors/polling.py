@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from supervisors.ask import is_local
+from supervisors.ask import LATE_S, is_local, patience_s
 from supervisors.types import Assessment, Cause, Context, Exchange, Supervisor, Verdict, unknown
 
 Verdicts = Mapping[str, Verdict]
@@ -67,7 +67,7 @@ class Poll:
                 if done and self.decided(self._verdicts()):
                     break
                 if not done and now() >= end:
-                    self._give_up()
+                    await self._give_up()
                     break
                 if done:
                     self._start(group, self.in_flight(self._verdicts()))
@@ -91,6 +91,12 @@ class Poll:
         else:
             self._found[name] = task.result()
 
-    def _give_up(self) -> None:
+    async def _give_up(self) -> None:
+        """Count whoever has not answered as late, but a composite that is counting its own votes this very moment."""
+        counting = [task for task, name in self._running.items() if patience_s(self.members[name])]
+        if counting:
+            done, _ = await asyncio.wait(counting, timeout=LATE_S)
+            for task in done:
+                self._collect(task)
         for name in self._running.values():
             self._found[name] = Assessment(name, unknown(Cause.TIMEOUT), self.seconds)

@@ -12,12 +12,14 @@ import pytest
 from pydantic import ValidationError
 
 from supervisors.ask import ask
+from supervisors.cascade import Cascade
 from supervisors.judge import Judge
 from supervisors.plugins import build_supervisor, flatten_errors
 from supervisors.testing import Always, Fails, FakeContext, Finds, Sleeps, context, exchange
 from supervisors.types import (
     Assessment,
     Cause,
+    Context,
     Exchange,
     Label,
     Span,
@@ -226,6 +228,25 @@ async def test_a_panel_inside_a_panel_counts_its_votes_in_time() -> None:  # G-3
     inner = panel(Always(unsafe("canary")), Sleeps(30), strategy="majority", min_answers=1)
     verdict = await vote_on(panel(inner, strategy="any"), seconds=1.0)
     assert (verdict.label, labels(verdict)) == (Label.UNSAFE, ["unsafe"])
+
+
+@pytest.mark.parametrize("use", ["vote", "cascade"])
+async def test_a_stalled_loop_costs_no_votes_of_a_panel_inside(use: str) -> None:  # G-31
+    class Stalls(Sleeps):
+        async def assess(self, exchange: Exchange, context: Context, /) -> Verdict:
+            await asyncio.sleep(0)
+            now = asyncio.get_running_loop().time
+            end = now() + 0.12  # beyond the limits of both composites
+            while now() < end:
+                pass
+            return await super().assess(exchange, context)
+
+    inner = panel(Always(unsafe("canary")), Stalls(HANGS_S), strategy="majority", min_answers=1)
+    outer = (
+        panel(inner, strategy="any") if use == "vote" else Cascade.model_validate({"steps": [{"supervisor": inner}]})
+    )
+    found = await ask("outer", outer, exchange("violet umbrella"), context(seconds=0.1))
+    assert (found.verdict.label, labels(found.verdict)) == (Label.UNSAFE, ["unsafe"])
 
 
 async def test_failures_of_all_members_name_the_gravest_cause() -> None:  # G-27, J-03
