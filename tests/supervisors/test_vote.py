@@ -19,7 +19,6 @@ from supervisors.testing import Always, Fails, FakeContext, Finds, Sleeps, conte
 from supervisors.types import (
     Assessment,
     Cause,
-    Context,
     Exchange,
     Label,
     Span,
@@ -233,7 +232,7 @@ async def test_a_panel_inside_a_panel_counts_its_votes_in_time() -> None:  # G-3
 @pytest.mark.parametrize("use", ["vote", "cascade"])
 async def test_a_stalled_loop_costs_no_votes_of_a_panel_inside(use: str) -> None:  # G-31
     class Stalls(Sleeps):
-        async def assess(self, exchange: Exchange, context: Context, /) -> Verdict:
+        async def assess(self, exchange: Exchange, context: object, /) -> Verdict:
             await asyncio.sleep(0)
             now = asyncio.get_running_loop().time
             end = now() + 0.12  # beyond the limits of both composites

@@ -88,7 +88,7 @@ async def test_a_redirect_is_returned_and_not_followed(up: FakeUpstream, client:
 
 async def test_a_reply_that_does_not_come_in_time_is_a_timeout(up: FakeUpstream, client: HttpClient) -> None:
     up.script(Answer(hold_at=-1))
-    assert await fault_of(client, post(up, timeout_s=0.05)) == "timeout"
+    assert await fault_of(client, post(up, timeout_s=0.4)) == "timeout"
     assert (await up.wait_finished()).closed_at is not None
 
 
