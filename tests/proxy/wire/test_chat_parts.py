@@ -126,5 +126,5 @@ def test_strings_and_parts_in_any_order_are_read_joined_and_one_by_one(
     found = [orjson.loads(frame.data) for frame in SseParser().feed(sent) if frame.data not in (b"", b"[DONE]")]
     left = told([frame["choices"][0]["delta"] for frame in found])
     assert left.isdisjoint([one for one in said if re.search(r"\bumbrella\b", one)])
-    if not any("umbrella" in one for one in said):
+    if not any("umbrella" in one.replace(" ", "") for one in said):  # rules read spread letters, too
         assert sent == b"".join(frames)

@@ -186,7 +186,7 @@ def test_no_number_of_ids_makes_a_word_unread(
     sent = relay(RESPONSES, frames, on_unsafe=action, stream={"mode": mode, "window_chars": 1})
     said, left = read_ways(parsed(b"".join(frames))), read_ways(parsed(sent))
     assert [key for key, text in said.items() if is_word(text) and is_word(left.get(key, ""))] == []
-    if not any("umbrella" in text for text in said.values()):
+    if not any("umbrella" in text.replace(" ", "") for text in said.values()):  # rules read spread letters, too
         assert left == said
 
 
