@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
@@ -42,6 +41,8 @@ _URL_RUN: Final = _repeat("%", "[0-9A-Fa-f]{2}")
 _HTML_REST: Final = "#[0-9]{1,7};?|#[xX][0-9A-Fa-f]{1,6};?|[A-Za-z][A-Za-z0-9]{1,31};"
 _HTML_RUN: Final = _repeat("&", _HTML_REST)
 _ENTITY: Final = re.compile(f"&(?:{_HTML_REST})")
+_TOGETHER: Final = 512
+_SOME_ENTITIES: Final = re.compile(f"(?:&(?:{_HTML_REST})){{1,{_TOGETHER}}}")
 _LONG: Final = re.compile(_repeat(r"\\", _LONG_REST))
 _STRING_RUN: Final = rf"""\\(?:(?:{_LONG_REST})(?:\\(?:{_LONG_REST}))*|[\\/"'bfnrt])"""
 _SHORT: Final[Mapping[str, str]] = {
@@ -55,9 +56,17 @@ _SHORT: Final[Mapping[str, str]] = {
 _PLAIN_SHORT: Final = re.compile(r"""\\[/"'bfnrt]""")
 _SHORT_CHARS: Final = 2
 _UNIT_CHARS: Final = 6
+_BYTE_CHARS: Final = 4
 _STRING_ESCAPE: Final = re.compile(r"\\(?:u\{([0-9A-Fa-f]{1,6})\}|u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2}))")
 _APART: Final = "\x01"
 """What no entity says; many are read in one call."""
+
+_NO_CHARACTER: Final = 0x10FFFF
+_UNSURE: Final = re.compile(
+    f"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff"
+    f"{''.join([chr(plane + end) for plane in range(0x10000, 0x110000, 0x10000) for end in (0xFFFE, 0xFFFF)])}]"
+)
+"""Characters whose number a browser reads as another one or as nothing."""
 
 _TELLING: Final = re.compile(r"\\u(?:00|\{0*)(?:20|3[0-9]|[46][1-9A-Fa-f]|[57][0-9Aa])(?![0-9A-Fa-f])")
 """A plain letter, digit or space that nobody has a reason to escape."""
@@ -82,6 +91,7 @@ class Escapes:
         count: pieces that count against the bounds of a request; a line break in a JSON text does not.
         chars: characters of those.
         telling: whoever reads the whole text should be shown what it says; false where any reader sees it anyway.
+        said: what each piece says, where that is known.
     """
 
     kind: str
@@ -90,6 +100,7 @@ class Escapes:
     count: int
     chars: int
     telling: bool
+    said: Sequence[str] | None = None
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
@@ -107,9 +118,16 @@ class Escapes:
 
     @cached_property
     def _said(self) -> Sequence[str]:
+        if self.said is not None:
+            return self.said
         escape = _ESCAPES[self.kind]
         runs = escape.pattern.findall(self.raw)
-        return list(map({run: escape.decode(run) for run in set(runs)}.__getitem__, runs))
+        return list(map(escape.decode(list(frozenset(runs))).__getitem__, runs))
+
+    def may_spell(self, kind: str) -> bool:
+        """Say whether an escape of another kind may have a character of what these say in it."""
+        escape = _ESCAPES[kind]
+        return escape.may_be_in(self.text) and escape.chars.search("".join(frozenset(self._said))) is not None
 
     @property
     def hiding(self) -> tuple[Piece, ...]:
@@ -138,15 +156,25 @@ def find_escapes(kind: str, text: str, limit: int) -> Escapes | None:
         return None
     if kind == "escape":
         return _read_strings(text)
-    runs = [match[0] for match in islice(escape.pattern.finditer(text), limit)]
+    runs: list[str] = escape.pattern.findall(text)[:limit]
     if not runs:
         return None
-    said = {run: escape.decode(run) for run in set(runs)}
-    decoded = escape.pattern.sub(lambda match: said[match[0]], text) if len(runs) < limit else ""
+    said = escape.decode(list(frozenset(runs)))
+    each = [*map(said.__getitem__, runs)]
+    decoded = _replace(escape.pattern, text, each) if len(runs) < limit else ""
     few = len(runs) < min(MIN_ESCAPES, limit)
     many = not few or escape.sign is None or sum([run.count(escape.sign) for run in runs]) >= MIN_ESCAPES
-    count, chars = (len(runs), sum(map(len, map(said.__getitem__, runs)))) if many else (0, 0)
-    return None if decoded == text else Escapes(kind, text, decoded, count, chars, telling=many)
+    count, chars = (len(runs), sum(map(len, each))) if many else (0, 0)
+    return None if decoded == text else Escapes(kind, text, decoded, count, chars, many, each)
+
+
+def _replace(pattern: re.Pattern[str], text: str, said: Iterable[str]) -> str:
+    """Put something in the place of each match of an expression without groups."""
+    between = pattern.split(text)
+    parts = [""] * (2 * len(between) - 1)
+    parts[::2] = between
+    parts[1::2] = said
+    return "".join(parts)
 
 
 def _read_strings(text: str) -> Escapes | None:
@@ -162,7 +190,7 @@ def _read_strings(text: str) -> Escapes | None:
     if _may_hold_long(decoded):
         written = _LONG.findall(decoded)
         heard = {run: _decode_string(run).replace(mark, "\ufffd") for run in set(written)}
-        decoded = _LONG.sub(lambda match: heard[match[0]], decoded)
+        decoded = _replace(_LONG, decoded, map(heard.__getitem__, written))
     if decoded == text:
         return None
     telling = sum([run.count("\\") for run in written]) >= MIN_ESCAPES or any(map(_TELLING.search, heard))
@@ -188,7 +216,8 @@ def find_unit(text: str, count: Callable[[str], int]) -> int:
     offsets: list[Offsets] = []
     for _ in range(_MAX_DEPTH):
         pieces = [
-            Piece(*match.span(), _ESCAPES[str(match.lastgroup)].decode(match[0])) for match in _ANY.finditer(said)
+            Piece(*match.span(), _ESCAPES[str(match.lastgroup)].decode((match[0],))[match[0]])
+            for match in _ANY.finditer(said)
         ]
         if not pieces:
             break
@@ -223,13 +252,47 @@ def _decode_url(run: str) -> str:
         return data.decode("latin-1")
 
 
-def _decode_html(run: str) -> str:
+def _decode_html(runs: Sequence[str]) -> dict[str, str]:
+    """Read runs of entities, some hundred entities at a time, so that what is made for them fits the caches."""
+    read: dict[str, str] = {}
+    for first in range(0, len(runs), _TOGETHER):
+        some = runs[first : first + _TOGETHER]
+        joined = "".join(some)
+        if len(joined) <= _TOGETHER * LONGEST_ESCAPE:
+            said = _decode_entities(frozenset(_ENTITY.findall(joined)))
+            for run in some:
+                read[run] = said[run] if run in said else "".join(map(said.__getitem__, _ENTITY.findall(run)))
+        else:
+            for run in some:
+                parts = [_decode_entities_of(part) for part in _SOME_ENTITIES.findall(run)]
+                read[run] = "".join(parts)
+    return read
+
+
+def _decode_entities_of(run: str) -> str:
     entities = _ENTITY.findall(run)
-    each = tuple(set(entities))
-    if 2 * len(each) > len(entities):
-        return html.unescape(run)
-    said = dict(zip(each, html.unescape(_APART.join(each)).split(_APART), strict=True))
-    return "".join(map(said.__getitem__, entities))
+    return "".join(map(_decode_entities(frozenset(entities)).__getitem__, entities))
+
+
+def _decode_entities(entities: frozenset[str]) -> dict[str, str]:
+    """Read entities as a browser does; the numbers of ordinary characters at once: each may be another one."""
+    numbers = [entity for entity in entities if entity[1] == "#" and entity[-1] == ";"]
+    hexadecimal = [entity for entity in numbers if entity[2] in "xX"]
+    decimal = [entity for entity in numbers if entity[2] not in "xX"] if hexadecimal else numbers
+    codes = [*map(int, "".join(decimal)[2:-1].split(";&#"))] if decimal else []
+    codes += [int(entity[3:-1], 16) for entity in hexadecimal]
+    if max(codes, default=0) > _NO_CHARACTER:
+        codes = [min(code, _NO_CHARACTER) for code in codes]
+    chars = "".join(map(chr, codes))
+    listed = decimal + hexadecimal if hexadecimal else decimal
+    said = dict(zip(listed, chars, strict=True))
+    unsure = frozenset(_UNSURE.findall(chars))
+    others = [entity for entity, char in zip(listed, chars, strict=True) if char in unsure] if unsure else []
+    if len(said) < len(entities):
+        others += [entity for entity in entities if entity not in said]
+    if others:
+        said |= zip(others, html.unescape(_APART.join(others)).split(_APART), strict=True)
+    return said
 
 
 def _decode_string(run: str) -> str:
@@ -237,29 +300,46 @@ def _decode_string(run: str) -> str:
         return _SHORT[run]
     if run.count("\\u") * _UNIT_CHARS == len(run) and "{" not in run:
         return bytes.fromhex(run.replace("\\u", "")).decode("utf-16-be", "replace")
+    if run.count("\\x") * _BYTE_CHARS == len(run):
+        return bytes.fromhex(run.replace("\\x", "")).decode("latin-1")
     units = [int(match.group(match.lastindex or 0), 16) for match in _STRING_ESCAPE.finditer(run)]
     text = "".join([chr(unit) for unit in units if unit <= 0x10FFFF])
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # joins surrogate pairs
 
 
+def _is_narrow(text: str) -> bool:
+    """Say quickly whether all characters are of the first 256, where there are no tags."""
+    try:
+        return text.isascii() or bool(text.encode("latin-1"))
+    except UnicodeEncodeError:
+        return False
+
+
+def _each(decode: Callable[[str], str]) -> Callable[[Sequence[str]], dict[str, str]]:
+    return lambda runs: {run: decode(run) for run in runs}
+
+
 @dataclass(frozen=True, slots=True)
 class _Escape:
-    """How one kind of escape is noticed, matched and decoded."""
+    """How one kind of escape is noticed, matched and decoded, and which characters there are in one."""
 
     sign: str | None
     pattern: re.Pattern[str]
-    decode: Callable[[str], str]
+    decode: Callable[[Sequence[str]], dict[str, str]]
+    chars: re.Pattern[str]
 
     def may_be_in(self, text: str) -> bool:
         """Say whether a text holds what every one of them begins with."""
-        return not text.isascii() if self.sign is None else self.sign in text
+        return not _is_narrow(text) if self.sign is None else self.sign in text
 
 
 _TAGS: Final = re.compile(_TAG_RUN)
 _ESCAPES: Final[Mapping[str, _Escape]] = {
-    "tags": _Escape(None, _TAGS, _decode_tags),
-    "url": _Escape("%", re.compile(_URL_RUN), _decode_url),
-    "html": _Escape("&", re.compile(_HTML_RUN), _decode_html),
-    "escape": _Escape("\\", re.compile(_STRING_RUN), _decode_string),
+    "tags": _Escape(None, _TAGS, _each(_decode_tags), _TAGS),
+    "url": _Escape("%", re.compile(_URL_RUN), _each(_decode_url), re.compile("[%0-9A-Fa-f]")),
+    "html": _Escape("&", re.compile(_HTML_RUN), _decode_html, re.compile("[&#;0-9A-Za-z]")),
+    "escape": _Escape(
+        "\\", re.compile(_STRING_RUN), _each(_decode_string), re.compile(r"""[\\/"'{}0-9A-Fa-fbfnrtux]""")
+    ),
 }
 _ANY: Final = re.compile("|".join([f"(?P<{kind}>{escape.pattern.pattern})" for kind, escape in _ESCAPES.items()]))

@@ -1,35 +1,23 @@
 """Fold a text to the form in which look-alikes are equal (the variants `norm`, `squash` and `leet`).
 
 The order is that of guarding §2: NFKC; delete what nobody sees; case folding; drop combining marks; confusables;
-case folding; one space for a run of white space. Plain ASCII needs three string operations; other text is folded
-character by character through a cache, and only text whose characters compose (Hangul letters, vowel signs) is
-folded cluster by cluster.
+case folding; one space for a run of white space. Plain ASCII needs three string operations, a long text of few
+different characters that do not compose (Hangul letters and vowel signs do) a table of them; any other is folded whole,
+by `supervisors.folding`. Where what is found stands in the text is worked out cluster by cluster, once it is asked for.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import compress
 
-from supervisors.confusables import CONFUSABLES
+from supervisors.folding import COMPOSING, find_generic_marks, fold, fold_each, is_unseen
 from supervisors.offsets import Offsets, Piece, index_pieces
 
-_SEEN_AS_NOTHING = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
-    "\U000e0000-\U000e0fff]"
-)
-"""Default-ignorable code points outside category Cf, and the blank Braille pattern."""
-
-_GENERIC_MARKS = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]")
-"""Marks that fit any letter. They are dropped everywhere; marks of one script only after Latin, Greek, Cyrillic."""
-
-_COMPOSING = re.compile("[\u1100-\u11ff\u3131-\u318e\ua960-\ua97f\ud7b0-\ud7ff\uff9e\uff9f\uffa1-\uffdc]")
-"""Hangul letters and half-width voiced marks: NFKC joins them to their neighbours without their being marks."""
-
+_COMPOSING = re.compile(f"[{COMPOSING}]")
 _NOT_ASCII = re.compile("[\x80-\U0010ffff]")
 _ODD_ASCII = re.compile(r"[\x00-\x20\x7f]+")
 _NOT_ALNUM = re.compile(r"[\W_]+")
@@ -53,7 +41,10 @@ _LONG = 1_024
 """Characters of a text from which on each ASCII character is taken to be in it, so that only others are looked at."""
 
 _MANY = 256
-"""Different characters in a text from which on they are folded together."""
+"""Different characters from which on a text is folded whole, and not each of them once."""
+
+_SAMPLE = 4_096
+"""Characters of a text that are looked at first: where there are many different ones in them, there are in it."""
 
 _LEET = bytes.maketrans(b"0134578@$!", b"oieastbasi")
 """Digits and signs that stand for letters (guarding §2)."""
@@ -70,17 +61,10 @@ def normalize(text: str, *, fold_case: bool = True) -> str:
         if not text.isprintable():
             text = text.encode().translate(_SPACES, _ASCII_CONTROLS).decode()
         return _collapse_spaces(text.lower() if fold_case else text)
-    alphabet = _study(text)
-    folds = _fold_each(alphabet.chars, fold_case=fold_case)
-    if not alphabet.composes:
-        return _fold_apart(text, folds, fold_case=fold_case)
-    out: list[str] = []
-    done = 0
-    for start, end, folded in _pieces(text, alphabet, folds if fold_case else None):
-        out += (*map(folds.__getitem__, text[done:start]), folded)
-        done = end
-    out += map(folds.__getitem__, text[done:])
-    return "".join(out)
+    alphabet = None if len(text) < _LONG or len(frozenset(text[:_SAMPLE])) > _MANY else _study(text)
+    if alphabet is None or alphabet.composes or len(alphabet.chars) > _MANY:
+        return _collapse(fold(text, fold_case=fold_case))
+    return _fold_apart(text, _fold_each(alphabet.chars, fold_case=fold_case), fold_case=fold_case)
 
 
 def _fold_apart(text: str, folds: Mapping[str, str], *, fold_case: bool) -> str:
@@ -154,87 +138,17 @@ class _Alphabet:
 
 def _study(text: str) -> _Alphabet:
     chars = frozenset(text if len(text) < _LONG else _translate_ascii(text, None, _ASCII) + _ASCII.decode())
-    line = "".join(chars)
-    generic = frozenset(_GENERIC_MARKS.findall(line))
-    marks = {char for char in chars if unicodedata.category(char)[0] == "M"}
-    composing = marks.union(_COMPOSING.findall(line)).difference(generic, _SEEN_AS_NOTHING.findall(line))
+    generic = frozenset(find_generic_marks().findall("".join(chars)))
+    joining = {c for c in chars if unicodedata.category(c)[0] == "M"}.union(_COMPOSING.findall("".join(chars)))
+    composing = {char for char in joining - generic if not is_unseen(char)}
     return _Alphabet(chars, generic | composing, bool(composing))
 
 
 def _fold_each(chars: frozenset[str], *, fold_case: bool) -> dict[str, str]:
-    """Return what each character becomes.
-
-    A text may hold a hundred thousand different ones, of which most stay what they are: those are told in one go.
-    """
-    plain: frozenset[str] = frozenset()
-    if len(chars) > _MANY:
-        plain = _find_plain([char for char in chars if not char.isascii()], fold_case=fold_case)
-    folds = {char: char for char in plain}
-    for char in chars - plain:
-        folds[char] = _fold(char, fold_case=fold_case)
+    """Return what each character becomes."""
+    folds = fold_each(chars - {"\n"}, fold_case=fold_case)
+    folds["\n"] = "\n"
     return folds
-
-
-def _find_plain(chars: Sequence[str], *, fold_case: bool) -> frozenset[str]:
-    """Return those that folding surely leaves alone: no mark or letter of a compound, not unseen, no look-alike."""
-    lines = "\n".join(chars)
-    said = unicodedata.normalize("NFKC", lines)
-    parts = unicodedata.normalize("NFD", said.casefold() if fold_case else said)
-    marks = {ord(char): None for char in frozenset(parts) if unicodedata.category(char)[0] == "M"}
-    kept = unicodedata.normalize("NFC", parts.translate(marks)).split("\n")
-    same = frozenset([char for char, said in zip(chars, kept, strict=True) if char == said])
-    unseen = [char for char in same if unicodedata.category(char) in ("Cf", "Cc")]
-    alike = [c for c, small in zip(chars, lines.casefold().split("\n"), strict=True) if small in CONFUSABLES]
-    return same.difference(unseen, _SEEN_AS_NOTHING.findall(lines), CONFUSABLES, alike)
-
-
-def _fold(cluster: str, *, fold_case: bool) -> str:
-    if len(cluster) > 8:  # a letter under a heap of marks: rare, and too big to keep
-        return _fold_anew(cluster, fold_case)
-    return _fold_cached(cluster, fold_case)
-
-
-@lru_cache(maxsize=16_384)
-def _fold_cached(cluster: str, fold_case: bool) -> str:
-    return _fold_anew(cluster, fold_case)
-
-
-def _fold_anew(cluster: str, fold_case: bool) -> str:
-    folded = "".join([c for c in unicodedata.normalize("NFKC", cluster) if not _is_unseen(c)])
-    if fold_case:
-        folded = folded.casefold()
-    folded = unicodedata.normalize("NFC", _drop_marks(unicodedata.normalize("NFD", folded)))
-    folded = "".join([_unmask(c, fold_case=fold_case) for c in folded])
-    return folded.casefold() if fold_case else folded
-
-
-def _is_unseen(char: str) -> bool:
-    category = unicodedata.category(char)
-    return category == "Cf" or (category == "Cc" and not char.isspace()) or bool(_SEEN_AS_NOTHING.match(char))
-
-
-def _drop_marks(decomposed: str) -> str:
-    kept: list[str] = []
-    base = ""
-    for char in decomposed:
-        if unicodedata.category(char)[0] != "M":
-            base = char
-        elif _GENERIC_MARKS.match(char) or (base and _is_plain_base(base)):
-            continue
-        kept.append(char)
-    return "".join(kept)
-
-
-def _is_plain_base(char: str) -> bool:
-    return char.isdigit() or unicodedata.name(char, "").startswith(("LATIN", "GREEK", "CYRILLIC"))
-
-
-def _unmask(char: str, *, fold_case: bool) -> str:
-    plain = CONFUSABLES.get(char)
-    if plain is None and not fold_case:
-        plain = CONFUSABLES.get(char.casefold())
-        return char if plain is None else plain.upper()
-    return plain or char
 
 
 def _collapse_spaces(text: str) -> str:
@@ -266,18 +180,15 @@ def _pieces(text: str, alphabet: _Alphabet, folds: Mapping[str, str] | None) -> 
         folds: what each becomes; None where upper case is kept.
     """
     fold_case = folds is not None
-    table = _classify(alphabet, folds or _fold_each(alphabet.chars, fold_case=True))
-    for match in _PIECE.finditer(_translate(text, table)):
+    each = folds or _fold_each(alphabet.chars, fold_case=True)
+    found = list(_PIECE.finditer(_translate(text, _classify(alphabet, each))))
+    clusters = {text[match.start() : match.end()] for match in found if match.lastgroup}
+    said = fold_each(clusters, fold_case=fold_case)
+    for match in found:
         raw = text[match.start() : match.end()]
-        if raw == " ":
-            continue
-        folded = _fold(raw, fold_case=fold_case) if match.lastgroup else _fold_run(raw, fold_case=fold_case)
+        folded = said[raw] if match.lastgroup else _collapse("".join(map(each.__getitem__, raw)))
         if folded != raw:
             yield Piece(match.start(), match.end(), folded)
-
-
-def _fold_run(run: str, *, fold_case: bool) -> str:
-    return _collapse("".join([_fold(char, fold_case=fold_case) for char in run]))
 
 
 _PIECE = re.compile("(?P<cluster>[^jJmcd][jJmc]+)|(?P<lone>[jJ][jJmc]*)|[mcd]+|(?P<longer>[lJ])")

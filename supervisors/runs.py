@@ -22,6 +22,9 @@ READABLE_MIN = b"\1" * (MIN_RUN * 3 // 4)
 WORD = re.compile(rb"[A-Za-z0-9+/_-]+")
 _MARKED = re.compile(b"\1" * MIN_RUN + b"\1*")  # a search looks for the plain beginning first
 _PRINTABLE = 0.9
+_SHORT = 64
+"""Bytes up to which a search for what no text in UTF-8 holds is cheaper than an exception."""
+_BROKEN = re.compile(rb"[\xc0-\xff][\x00-\x7f\xc0-\xff]")
 _NO_WORDS = Offsets()
 
 
@@ -107,6 +110,8 @@ def read_text(data: bytes) -> str | None:
     wide = len(data) >= 8 and not data[1] and not any(data[1:16:2])
     if not wide and data and (0x80 <= data[0] < 0xC2 or data[0] > 0xF4 or data[-1] >= 0xC0):
         return None  # no character begins or ends so: most noise is told here, without an exception
+    if not wide and len(data) <= _SHORT and _BROKEN.search(data):
+        return None  # and here most of the rest
     try:
         text = data[: len(data) // 2 * 2].decode("utf-16-le") if wide else data.decode("utf-8")
     except UnicodeDecodeError:

@@ -198,8 +198,11 @@ class Layer:
         if self.escapes is None or not places:
             return iter(places)
         starts, ends = zip(*places, strict=True)
-        outs = (*self.offsets.outs, len(self.text))
-        nexts = map(bisect_right, repeat(self.offsets.out_ends), starts)
+        made = self.offsets
+        if not made.outs or made.outs[0] >= ends[-1] or made.out_ends[-1] <= starts[0]:
+            return iter(())
+        outs = (*made.outs, len(self.text))
+        nexts = map(bisect_right, repeat(made.out_ends), starts)
         return compress(places, map(lt, map(outs.__getitem__, nexts), ends))
 
     def is_new(self, start: int, end: int) -> bool:
@@ -310,6 +313,8 @@ def _decode_runs(layer: Layer, kind: Variant, usage: Usage) -> _Found | None:
 def _decode_escapes(layer: Layer, kind: Variant, usage: Usage) -> _Found | None:
     # One of the same kind as those before is one that they spell, or it had been read with them.
     anew = layer.escapes is None or layer.escapes.kind == kind
+    if not anew and layer.escapes is not None and not layer.escapes.may_spell(kind):
+        return None
     if not anew and next(layer.pick_new(find_stretches(kind, layer.text)), None) is None:
         return None
     found = find_escapes(kind, layer.text, MAX_ESCAPES - usage.escapes + 1)

@@ -192,6 +192,13 @@ def test_random_identifiers_say_nothing() -> None:
     assert sum([1 for each in ids for _ in find_runs("base64", each)]) <= 1
 
 
+@pytest.mark.parametrize("gap", [" ", ":", "-", "\n"])
+def test_a_few_readable_bytes_in_a_row_of_noise_are_read(gap: str) -> None:
+    row = bytes([0x80, 0x91, *b"violet", 0x92, 0x83, 0x94, 0xE5, 0xC6, 0xD7])
+    assert [run.text for run in find_runs("hex", row.hex(gap))] == [" v i o l e t "]
+    assert not list(find_runs("hex", (row[:7] + row[8:]).hex(gap)))
+
+
 # -- what it costs (G-08) ------------------------------------------------------------------------------------------
 
 WORDS = ("violet", "bread", "how", "do", "you", "find", "the", "left", "in", "hall", "with", "keys", "water", "oven")

@@ -3,6 +3,7 @@ r"""Characters written as escapes, as whoever parses the text reads them: one ``
 from __future__ import annotations
 
 import asyncio
+import html
 import json
 import random
 from typing import Any
@@ -255,3 +256,42 @@ def test_one_escape_of_a_url_or_a_page_hides_nothing_and_is_no_news_to_a_reader(
     assert f"see {text} there"[found.start : found.end] == text
     assert not decoded_spans(f"see {text} there")
     assert not scan(f"see {text.replace('umbrella', 'umbrellas')} there").findings
+
+
+ENTITIES = st.one_of(
+    st.integers(0, 0x112000).map("&#{};".format),
+    st.integers(0, 0x112000).map("&#x{:x};".format),
+    st.integers(0, 0x300).map("&#X{:04X}".format),
+    st.integers(0, 0x300).map("&#{}".format),
+    st.sampled_from(["&amp;", "&notit;", "&nosuch;", "&lt;", "&a12;"]),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.lists(ENTITIES, min_size=1, max_size=4), min_size=1, max_size=4))
+def test_entities_say_what_a_browser_reads(runs: list[list[str]]) -> None:  # G-08
+    found = find_escapes("html", " ".join(["".join(run) for run in runs]), 100)
+    read = " ".join(["".join(map(html.unescape, run)) for run in runs])
+    assert (" ".join(["".join(run) for run in runs]) if found is None else found.text) == read
+
+
+@pytest.mark.parametrize("size", [511, 512, 513, 1_500])
+def test_a_long_run_of_entities_is_read_to_its_end(size: int) -> None:
+    found = find_escapes("html", "".join([f"&#{0x4E00 + i};" for i in range(size)]), 100)
+    assert found is not None
+    assert found.text == "".join([chr(0x4E00 + i) for i in range(size)])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"%5Cu0076iolet umbrella, \n",
+        r"\u00%37%36iolet umbrella",
+        r"\u0025\u0037\u0036iolet umbrella %20",
+        "%26#118;iolet umbrella &amp;",
+        "&#37;76iolet umbrella %20",
+        r"&#92;u0076iolet umbrella \n",
+    ],
+)
+def test_an_escape_that_another_one_spells_is_read(text: str) -> None:  # D-03
+    assert scan(text).findings
