@@ -1,52 +1,40 @@
-"""The only place of the harness that touches the proxy: start it, read its records, decide as it decides.
-
-The proxy runs in this process behind a real loopback socket, so that what is measured is what is served.
-"""
+"""What the harness shares with the proxy: policies as it reads them, its records, decisions as it makes them."""
 
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from hashlib import sha256
 from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from pydantic import ValidationError
-
 from evals.asked import ask_only
 from evals.fingerprint import has_embedded, to_plain
 from evals.journal import JsonObject, sha256_json
 from evals.reasons import reason_of
-from evals.serving import serve
 from evals.statistics.jsonable import Json
 from evals.written import read_policies
-from proxy.app import create_app
-from proxy.config import Config, KeyConfig, parse_config
-from proxy.declared import UpstreamConfig
+from proxy.config import Config, parse_config
 from proxy.local import LocalSettings, find_weights
 from proxy.locating import name_file
+from proxy.misrouted import find_misrouted
 from proxy.plan import Plan, Planner, Request, StagePlan
-from proxy.policy import Policy, ScopePolicy, StagePolicy, UnknownPolicy
+from proxy.policy import Policy, StagePolicy
 from proxy.redact import RedactionImpossible, redact_body
 from proxy.reviving import keep_local
 from proxy.stages import StageResult, conclude
 from proxy.store.protocol import StoredRecord
 from supervisors.embedded.shipped import shipped_weights
 from supervisors.errors import ConfigError
-from supervisors.plugins import flatten_errors
-from supervisors.secret import Secret
 from supervisors.self_judge import SelfJudge
 from supervisors.types import Assessment, Cause, Label, Scope, Span, Stage, Supervisor, Verdict
 
 CHAT_ROUTE = "/v1/chat/completions"
 CHECK_ROUTE = "/v1/guardrails/check"
-_TARGET = "target"
-_DUMMY = {"upstreams": {_TARGET: {"base_url": "http://127.0.0.1:9/v1"}}}
+_DUMMY = {"upstreams": {"target": {"base_url": "http://127.0.0.1:9/v1"}}}
 BUILTIN_POLICIES = Path(str(resources.files("evals"))) / "policies"
 Action = Literal["pass", "flag", "redact", "block"]
 
@@ -133,9 +121,17 @@ def parse_guard(file: Path, text: str, environ: Mapping[str, str], only: Sequenc
     body.pop("keys", None)
     try:
         config = parse_config(json.dumps(body), environ, file.parent)  # JSON is YAML
+        _refuse_strange(config)
     except ConfigError as error:
         raise type(error)(name_file(file, str(error).splitlines())) from error
     return make_guard(file.name, config, text)
+
+
+def _refuse_strange(config: Config) -> None:
+    """Refuse routes that there are not; what policies are attached to otherwise is that of the config's own callers."""
+    strange = [f"{one.path}: {one.message}" for one in find_misrouted(config)]
+    if strange:
+        raise ConfigError("\n".join(strange))
 
 
 def foreign_guard(url: str) -> Guard:
@@ -198,81 +194,6 @@ async def open_local() -> AsyncGenerator[Address]:
 def check_local() -> None:
     """Raise `MissingError` when the local model is not installed, before anything is planned."""
     find_weights()
-
-
-@asynccontextmanager
-async def open_proxy(
-    guard: Guard, models: Sequence[str], target: Address, journal: Path, *, observe: bool
-) -> AsyncGenerator[Address]:
-    """Serve the guard in front of the target while the body runs.
-
-    Args:
-        guard: supervision.
-        models: names the target answers to.
-        target: where it answers.
-        journal: file of the proxy's decision journal.
-        observe: judge everything and act on nothing, so that the model's own answer is seen (H-155).
-
-    Raises:
-        ConfigError: the configuration cannot work; one line a problem.
-    """
-    key = secrets.token_hex(24)
-    config = serving_config(guard, models, target, observe=observe)
-    update: dict[str, object] = {
-        "keys": {"evals": KeyConfig(sha256=sha256(key.encode()).hexdigest(), admin=True)},
-        "journal": config.journal.in_file(journal).model_copy(update={"input": "off", "output": "off"}),
-    }
-    app = create_app(config.model_copy(update=update))
-    async with serve(app, lambda: app.gateway.failure) as url:
-        yield Address(f"{url}/v1", key, records=app.gateway.journal.get)
-
-
-def serving_config(guard: Guard, models: Sequence[str], target: Address, *, observe: bool) -> Config:
-    """Return the configuration the proxy is served with."""
-    upstreams: dict[str, Any] = {**guard.config.upstreams}
-    upstreams[_TARGET] = UpstreamConfig(
-        base_url=target.url, api_key=Secret("env:TARGET", target.key) if target.key else None, retries=0
-    )
-    named: dict[str, Any] = {**guard.config.models}
-    clash = named.keys() & set(models)
-    if clash:
-        msg = f"policy {guard.name}: models {sorted(clash)} are also the target's; give the judges other names"
-        raise ConfigError(msg)
-    named |= {model: {"upstream": _TARGET, "price": target.price} for model in models}
-    policies = {name: _observing(p) if observe else p for name, p in guard.config.policies.items()}
-    try:
-        return Config.model_validate(
-            {
-                "upstreams": upstreams,
-                "models": named,
-                "supervisors": dict(guard.config.supervisors),
-                "policies": policies,
-                "limits": guard.config.limits,
-                "journal": guard.config.journal,
-                "tasks": guard.config.tasks,
-            }
-        )
-    except ValidationError as error:
-        problems = [f"{where}: {message}" for where, message in flatten_errors(error)]
-        raise ConfigError("\n".join(problems)) from error
-
-
-def _observing(policy: Policy) -> Policy:
-    """Return the policy with everybody asked in line and nothing acted on, so that its time is measured too."""
-    return policy.model_copy(update={"input": _observed(policy.input), "output": _observed(policy.output)})
-
-
-def _observed(stage: StagePolicy) -> StagePolicy:
-    logged: Mapping[Scope, ScopePolicy] = {scope: ScopePolicy(on_unsafe="log") for scope in stage.scopes}
-    return stage.model_copy(
-        update={
-            "mode": "blocking",
-            "on_unsafe": "log",
-            "on_unknown": UnknownPolicy(default="log"),
-            "exhaustive": True,
-            "scopes": dict(logged),
-        }
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,12 @@ from urllib.parse import SplitResult, urlsplit
 
 from evals.attempts import Caller
 from evals.cache import Cache
-from evals.client import Address, Guard, open_local, open_proxy
+from evals.client import Address, Guard, open_local
 from evals.datasets.load import hash_file
 from evals.exposition import keep_metrics, keep_metrics_while
 from evals.fake import FakeModel
 from evals.folder import RunFolder, make_run_id, write_json, write_lines
+from evals.guarded import open_proxy
 from evals.journal import Entry, JournalFile, JsonObject, now_text
 from evals.limit import Limiter, fixed
 from evals.manifest import Manifest, describe_environment, differences, read_manifest, write_manifest

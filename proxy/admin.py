@@ -18,7 +18,6 @@ from starlette.exceptions import HTTPException
 
 from proxy.asgi import AsgiResponder, Message, read_body
 from proxy.check import Checking
-from proxy.checks import SERVED
 from proxy.console import CONTENT_TYPES, SECURITY, read_file
 from proxy.early import record_gone, record_refused
 from proxy.gateway import Gateway
@@ -26,11 +25,12 @@ from proxy.health import degradation, readiness, show_states
 from proxy.keys import Caller, read_key
 from proxy.limits import SLOW_BYTES
 from proxy.metrics import render_families
+from proxy.misrouted import CHECK_ROUTE, SERVED
 from proxy.plan import Request as PlanRequest
 from proxy.policy import Action
 from proxy.ports import ClientGone
 from proxy.prepare import arrive, new_id
-from proxy.runtime import CHECK_ROUTE, Runtime
+from proxy.runtime import Runtime
 from proxy.store.protocol import Filters
 from proxy.wire.body import parse_body
 from proxy.wire.chat import CHAT

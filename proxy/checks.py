@@ -15,12 +15,13 @@ from proxy.config import MOST_PROBLEMS, Config, Examined, examine_config
 from proxy.declared import UpstreamConfig
 from proxy.extent import refusing
 from proxy.misled import find_misled
+from proxy.misrouted import SERVED, SERVED_BELOW, find_misrouted, find_unjudged
 from proxy.plan import OPAQUE, TOOLS, UNSEEN
 from proxy.policy import Policy, StagePolicy
 from proxy.record import BYPASS_TASK
 from proxy.resolving import find_unresolved
 from proxy.unreached import find_unreached
-from proxy.wire.adapter import EMBEDDINGS_ROUTE, INPUT_ONLY, MODERATIONS_ROUTE
+from proxy.wire.adapter import INPUT_ONLY
 from supervisors.ask import judged_stages, stream_capability
 from supervisors.nearest import did_you_mean
 from supervisors.nesting import walk
@@ -29,16 +30,6 @@ from supervisors.types import Stage, Supervisor
 from supervisors.vote import Vote, advise
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
-SERVED_BELOW: Final = ("/v1/models", "/v1/guardrails", "/v1/decisions")
-SERVED: Final = (
-    "/v1/chat/completions",
-    "/v1/completions",
-    "/v1/responses",
-    "/v1/messages",
-    EMBEDDINGS_ROUTE,
-    MODERATIONS_ROUTE,
-    *SERVED_BELOW,
-)
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 
 
@@ -114,6 +105,8 @@ def _check_all(config: Config) -> Iterator[Finding]:
         yield from _check_policy(f"policies.{name}", policy, config.supervisors)
     yield from [Finding("error", one.path, one.message) for one in find_unresolved(config)]
     yield from [Finding("warning", one.path, one.message) for one in find_misled(config)]
+    yield from [Finding("error", one.path, one.message) for one in find_misrouted(config)]
+    yield from [Finding("warning", one.path, one.message) for one in find_unjudged(config)]
     yield from _check_unused(config)
     yield from _check_aliases(config)
     yield from _check_bypass(config)

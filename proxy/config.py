@@ -33,7 +33,7 @@ from proxy.extent import read_bounded, refusing
 from proxy.hints import suggest
 from proxy.locating import name_file
 from proxy.mending import Mended, mend, named_supervisors
-from proxy.policy import Policy
+from proxy.policy import Policy, Routes
 from proxy.reading import read_tree
 from proxy.referenced import SecretSource
 from proxy.store.reach import SCHEMA
@@ -84,7 +84,7 @@ class KeyConfig(BaseModel):
     admin: bool = False
     check: bool = True
     models: tuple[str, ...] = ("*",)
-    routes: tuple[str, ...] = ("*",)
+    routes: Routes = ("*",)
     tags: tuple[str, ...] = ()
     requests_per_minute: int | None = Field(default=None, ge=1)
     max_in_flight: int | None = Field(default=None, ge=1)

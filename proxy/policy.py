@@ -129,6 +129,16 @@ class BlockPolicy(BaseModel):
     message: str = "This request cannot be completed because of a content policy."
 
 
+def full_route(pattern: str) -> str:
+    """Return a route as records name it: with ``/v1``, without a slash at its end; callers may write it so (W-02)."""
+    head = pattern.split("/", 2)[1] if pattern.startswith("/") else ""
+    bare = pattern.rstrip("/") if head else pattern
+    return f"/v1{bare}" if head and head != "v1" and not set(head) & set("*?[") else bare
+
+
+Routes = tuple[Annotated[str, AfterValidator(full_route)], ...]
+
+
 class Attach(BaseModel):
     """Which exchanges a policy applies to: all given dimensions must match; ``*`` is a wildcard."""
 
@@ -136,7 +146,7 @@ class Attach(BaseModel):
 
     models: tuple[str, ...] = ("*",)
     keys: tuple[str, ...] = ("*",)
-    routes: tuple[str, ...] = ("*",)
+    routes: Routes = ("*",)
     tags: tuple[str, ...] = ()
 
 

@@ -23,6 +23,7 @@ from proxy.keys import Keyring
 from proxy.limited import Fuse, Limited, LimitedServer
 from proxy.limits import Places
 from proxy.metrics import Metrics
+from proxy.misrouted import CHECK_ROUTE, SERVED_BELOW
 from proxy.pipeline import Pipeline
 from proxy.plan import OPAQUE, TOOLS, UNSEEN, Planner, StagePlan, forced_names, policy_rules
 from proxy.ports import Model, Settings
@@ -54,7 +55,6 @@ from supervisors.types import Context, Endpoint
 
 log = logging.getLogger(__name__)
 
-CHECK_ROUTE = "/v1/guardrails/check"
 ROUTES = frozenset(
     {
         CHAT.route,
@@ -63,10 +63,8 @@ ROUTES = frozenset(
         MODERATIONS.route,
         RESPONSES.route,
         MESSAGES.route,
-        "/v1/models",
-        "/v1/guardrails",
+        *SERVED_BELOW,
         CHECK_ROUTE,
-        "/v1/decisions",
         "/metrics",
         "/health",
         "/livez",

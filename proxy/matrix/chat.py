@@ -7,7 +7,7 @@ from typing import Final
 
 from proxy.matrix.cells import ALL, PLAIN, TEXT, TURNS, WHOLE, Body, Place
 from proxy.matrix.texts import CONTENTS, ENCODED, FIELD_ROWS, HALVES, HISTORY_ROWS, ROLES, SPOKEN_ROWS, USER_ROWS, Row
-from proxy.runtime import CHECK_ROUTE
+from proxy.misrouted import CHECK_ROUTE
 from proxy.wire.chat import CHAT
 from proxy.wire.completions import COMPLETIONS
 from proxy.wire.embeddings import EMBEDDINGS

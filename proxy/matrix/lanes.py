@@ -9,8 +9,9 @@ from typing import Final
 
 from proxy.config import Config
 from proxy.keys import Caller
+from proxy.misrouted import CHECK_ROUTE
 from proxy.plan import Plan, Planner, Request
-from proxy.runtime import CHECK_ROUTE, speaks_messages
+from proxy.runtime import speaks_messages
 from proxy.wire.errors import RequestError
 from proxy.wire.messages import MESSAGES
 from proxy.wire.moderations import MODERATIONS

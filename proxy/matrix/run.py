@@ -22,7 +22,7 @@ from proxy.matrix.judging import Exchanged, judge_all, reply_holds, sent_holds
 from proxy.matrix.lanes import Lane, find_lanes
 from proxy.matrix.server import Scripted, scripted
 from proxy.matrix.standing import Standing, stand
-from proxy.runtime import CHECK_ROUTE
+from proxy.misrouted import CHECK_ROUTE
 from proxy.store.protocol import Filters
 from proxy.wire.chat import CHAT
 from proxy.wire.completions import COMPLETIONS

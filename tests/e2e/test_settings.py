@@ -111,7 +111,8 @@ async def test_keys_are_bound_to_routes_and_policies_to_keys_and_tags(tmp_path: 
         ({"models": ["gpt"]}, 400),
         ({"models": ["other*"]}, 200),
         ({"routes": [ROUTE]}, 400),
-        ({"routes": ["/v1/x"]}, 200),
+        ({"routes": ["/chat/completions/"]}, 400),
+        ({"routes": ["/v1/embeddings"]}, 200),
     ],
 )
 async def test_policies_are_attached_to_models_and_routes(tmp_path: Path, attach: dict[str, Any], status: int) -> None:

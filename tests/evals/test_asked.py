@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,3 +51,12 @@ def test_every_row_of_the_published_table_can_be_asked_alone(name: str) -> None:
         assert alone.policies()["default"].input.forced == (row,)
         assert alone.exhaustive
     assert load_guard(file, {}).exhaustive  # nothing ends early where findings are only noted
+
+
+def test_a_route_that_there_is_not_is_refused_in_a_guard_as_by_serve(tmp_path: Path) -> None:
+    file = tmp_path / "guard.yaml"
+    words = "{use: rules, keywords: [violet umbrella]}"
+    attach = "attach: {routes: [/v1/chat/completion]}"
+    file.write_text(f"supervisors: {{words: {words}}}\npolicies: {{p: {{{attach}, input: {{forced: [words]}}}}}}\n")
+    with pytest.raises(ConfigError, match=r"guard\.yaml:2:\d+: policies\.p\.attach\.routes: .*did you mean '/v1"):
+        load_guard(file, {})
