@@ -32,6 +32,10 @@ async def beside(*background: Coroutine[Any, Any, None]) -> AsyncGenerator[None]
         raise first_leaf(errors) from None
 
 
+BEHIND_S: Final = 1.0
+"""How long what has finished waits for the end of its stream, in seconds: text, or the usage, may come before that."""
+
+
 async def next_or_late(
     chunks: AsyncIterator[bytes], wait_s: float, late: Callable[[], Awaitable[bool]]
 ) -> bytes | None:

@@ -1,4 +1,4 @@
-"""Cut the bytes of a stream into what its frames say, up to its end: for the caller nothing comes behind that. No I/O.
+"""Cut the bytes of a stream into what its frames say, up to its end: for the caller nothing comes behind that.
 
 SDKs read on behind the last event of a response or message, until the connection closes, and show what comes. It would
 be judged without what has left before it; so nothing of it goes on, whatever it is.
@@ -6,8 +6,13 @@ be judged without what has left before it; so nothing of it goes on, whatever it
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+
+from proxy.beside import BEHIND_S
 from proxy.wire.adapter import Chunk, Frames
 from proxy.wire.sse import Frame, SseParser
+from supervisors.errors import UpstreamError
 
 
 class BadStream(ValueError):
@@ -55,6 +60,24 @@ class Cutter:
             msg = "the model server sent something that is no event of this route"
             raise BadStream(msg) from error
         return chunks
+
+
+async def drain(cutter: Cutter, chunks: AsyncIterator[bytes]) -> str | None:
+    """Read for a moment what is behind the end, so that the connection can serve again; nobody is sent it.
+
+    Returns:
+        What was wrong behind the end, as the record says it; None when nothing was.
+    """
+    try:
+        async with asyncio.timeout(BEHIND_S):
+            async for data in chunks:
+                cutter.cut(data)
+        cutter.cut(None)
+    except TimeoutError:
+        pass  # the connection is closed with the call
+    except UpstreamError as error:
+        return error.kind
+    return "protocol" if cutter.behind else None
 
 
 def _says(frame: Frame) -> bool:

@@ -26,7 +26,7 @@ from proxy.redact import RedactionImpossible, redact_body
 from proxy.relay import Judging, Relay
 from proxy.stages import StageResult, merge_results, run_stage, without_spans
 from proxy.wire.adapter import Frames
-from proxy.wire.body import bad_reply, parse_reply
+from proxy.wire.body import as_written, bad_reply, parse_reply
 from proxy.wire.errors import RequestError
 from proxy.wire.logprobs import is_of_tokens
 from proxy.wire.segments import next_turn
@@ -196,6 +196,7 @@ class Line:
         progress.note_reply(body, call.adapter.finish_reasons(body))
         if call.plan.output.wants_signals:
             progress.signals |= dict.fromkeys(read_signals(body))
+        body = as_written(reply.body, body)
         if self._input_known is not None:
             await self._input_known.wait()
         changed = await self._judge_output(body)

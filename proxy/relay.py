@@ -11,10 +11,11 @@ from typing import Protocol
 from proxy.beside import Later, next_or_late
 from proxy.blocks import Blocked, block_error, blocking_policies, is_failure, notice_text
 from proxy.call import Call, Progress
-from proxy.cutting import Cutter
+from proxy.cutting import Cutter, drain
 from proxy.headers import Expose
 from proxy.passes import Pass
 from proxy.plan import StagePlan
+from proxy.settling import Finishes
 from proxy.stages import StageResult, conclude, never, settled_by, without_spans
 from proxy.stream import Gate
 from proxy.wire.adapter import Chunk, Frames
@@ -23,7 +24,6 @@ from proxy.wire.errors import RequestError
 from proxy.wire.segments import next_turn
 from proxy.wire.sse import COMMENT
 from supervisors.ask import ask_all, is_local
-from supervisors.errors import UpstreamError
 from supervisors.signals import read_signals
 from supervisors.types import Assessment, Context, Exchange, Segment
 
@@ -60,8 +60,6 @@ class Judging:
 
 _TURN_S = 0.01
 """How long one stream may keep the loop: it is looked at after every frame."""
-_BEHIND_S = 1.0
-"""How long the last verdict of a choice that has finished waits for the end of the stream: text may come before."""
 _WAITED_S = 0.0005
 """A wait for the model server that is longer has let others have it."""
 
@@ -97,7 +95,7 @@ class Relay:
         self._signalled = self._plan.wants_signals
         self._decided = never if self._plan.exhaustive else settled_by(self._plan)
         self._broken = False
-        self._finished: dict[int, float] = {}
+        self._finished = Finishes()
         self._held_since: float | None = None
         self._since = 0.0
         self._last_write = perf_counter()
@@ -130,34 +128,28 @@ class Relay:
             await self._feed(cutter.cut(data))
             if self.ended:
                 return
+            if cutter.over:
+                break
             waiting = perf_counter()
-        if not self.ended:
+        else:
             await self._feed(cutter.cut(None))
-        if cutter.behind:
-            progress.upstream_error = progress.upstream_error or "protocol"
         if not self.ended:
             await self._finish()
+        if cutter.over:
+            progress.upstream_error = await drain(cutter, chunks) or progress.upstream_error
 
     async def _next(self, chunks: AsyncIterator[bytes]) -> bytes | None:
         """Return what comes next; meanwhile, no choice that has finished waits long for what may come behind that."""
-        try:
-            if not self._finished:
-                return await anext(chunks, None)
-            wait_s = min(self._finished.values()) - perf_counter()
-            if wait_s > 0:
-                return await next_or_late(chunks, wait_s, self._settle)
-            return None if await self._settle() else await anext(chunks, None)
-        except UpstreamError as error:
-            if not self._cutter.over:
-                raise
-            self._progress.upstream_error = error.kind  # the reply is complete
-            return None
+        wait_s = self._finished.wait_s(perf_counter())
+        if wait_s is None:
+            return await anext(chunks, None)
+        if wait_s > 0:
+            return await next_or_late(chunks, wait_s, self._settle)
+        return None if await self._settle() else await anext(chunks, None)
 
     async def _settle(self) -> bool:
         """Judge to their end the choices that finished a while ago, and say whether that ended the stream."""
-        now = perf_counter()
-        for choice in [choice for choice, until in self._finished.items() if until <= now]:
-            del self._finished[choice]
+        for choice in self._finished.due(perf_counter()):
             if not self.ended and choice not in self._noticed:
                 await self._pump_gate(choice, self._gates[choice], ended=True)
         await self._flush()
@@ -213,14 +205,15 @@ class Relay:
                 self._tail.append(chunk.raw)
             return
         gate = self._gate(chunk.choice)
+        finished = gate.finish is not None
         gate.push(chunk)
         if chunk.choice in self._noticed:  # the caller has its end already; what is drained is only read
             return
         if self._held_since is None:
             self._held_since = perf_counter()
         await self._pump_gate(chunk.choice, gate, ended=False)
-        if gate.finish is not None and not gate.judged:
-            self._finished.setdefault(chunk.choice, perf_counter() + _BEHIND_S)
+        if gate.finish is not None:
+            self._finished.note(chunk, gate, before=finished, now=perf_counter())
 
     def _gate(self, choice: int) -> Gate:
         gate = self._gates.get(choice)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from typing import Any, cast
 
 import orjson
 
+from proxy.beside import BEHIND_S
 from proxy.ports import CallerHeaders, Model, Reply, ReplyStream
 from proxy.upstream_errors import protocol_error
 from proxy.wire.body import load_exactly
@@ -72,14 +74,30 @@ class ChatBacked:
 
 async def _translate(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
     translator = ChatToMessages()
+    until: float | None = None
     try:
-        async for data in chunks:
+        while not translator.ended and (data := await _next(chunks, until)) is not None:
             events = translator.feed(data)
             if events:
                 yield events
+            if not translator.finished:
+                until = None
+            elif until is None:
+                until = asyncio.get_running_loop().time() + BEHIND_S
         yield translator.close()
     except ValueError as error:
         raise _unreadable() from error
+
+
+async def _next(chunks: AsyncIterator[bytes], until: float | None) -> bytes | None:
+    """Return what comes next; None at the end, or when a model that has finished has nothing more to say for long."""
+    if until is None:
+        return await anext(chunks, None)
+    try:
+        async with asyncio.timeout_at(until):
+            return await anext(chunks, None)
+    except TimeoutError:
+        return None
 
 
 def _to_chat(body: bytes) -> bytes:

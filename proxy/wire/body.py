@@ -74,7 +74,15 @@ def parse_reply(raw: bytes) -> dict[str, Any]:
         raise bad_reply() from error
     if not isinstance(body, dict) or is_unsound(raw, cast("object", body)):
         raise bad_reply()
-    return cast("dict[str, Any]", load_exactly(raw) if _has_long_number(raw) else body)
+    return cast("dict[str, Any]", body)
+
+
+def as_written(raw: bytes, body: dict[str, Any]) -> dict[str, Any]:
+    """Return a whole reply that `parse_reply` has read in the form in which it is judged and may be written again.
+
+    Its long numbers are kept as `load_exactly` keeps them, so nothing but text may be taken from it.
+    """
+    return cast("dict[str, Any]", load_exactly(raw)) if _has_long_number(raw) else body
 
 
 def load_exactly(written: bytes | str) -> object:

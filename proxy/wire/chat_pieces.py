@@ -47,6 +47,12 @@ _SEVERITIES: Final = frozenset({"safe", "low", "medium", "high"})
 At = tuple[str | int, ...]
 
 
+def finish_of(choice: Mapping[str, Any]) -> str | None:
+    """Return why a choice has finished; an empty word, or anything else that is no word, is no reason."""
+    reason = choice.get("finish_reason")
+    return reason if isinstance(reason, str) and reason else None
+
+
 def delta_pieces(value: object, holder: str = "delta") -> list[Piece]:
     """Return the texts of a delta.
 

@@ -11,7 +11,15 @@ import orjson
 from proxy.wire.adapter import Chunk, Head, Notice, Piece, is_bare
 from proxy.wire.body import is_unsound
 from proxy.wire.chat_order import Orders
-from proxy.wire.chat_pieces import CHOICE_STRUCTURE, LOGPROBS, choice_pieces, delta_pieces, token_pieces, top_pieces
+from proxy.wire.chat_pieces import (
+    CHOICE_STRUCTURE,
+    LOGPROBS,
+    choice_pieces,
+    delta_pieces,
+    finish_of,
+    token_pieces,
+    top_pieces,
+)
 from proxy.wire.errors import RequestError, error_body
 from proxy.wire.forms import formed, is_plain
 from proxy.wire.segments import as_list, as_object, is_index
@@ -86,7 +94,7 @@ def _read_choice(raw: bytes, body: dict[str, Any], value: object, usage: Mapping
     if choice.get("logprobs") is not None:
         pieces += token_pieces(choice["logprobs"], as_object(choice.get("delta")) or {})
     broken = body.get("error") is not None
-    return Chunk(raw, index, tuple(pieces), choice.get("finish_reason"), body, usage=usage, error=broken)
+    return Chunk(raw, index, tuple(pieces), finish_of(choice), body, usage=usage, error=broken)
 
 
 def _is_watched(chunk: Chunk) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from proxy.wire.adapter import Chunk, Head, Notice, Piece
-from proxy.wire.chat_pieces import member_pieces, part_pieces, token_pieces, top_pieces
+from proxy.wire.chat_pieces import finish_of, member_pieces, part_pieces, token_pieces, top_pieces
 from proxy.wire.chat_stream import Style
 from proxy.wire.forms import fits
 from proxy.wire.segments import as_object, is_index
@@ -38,7 +38,7 @@ def _read_choice(raw: bytes, body: dict[str, Any], value: object, usage: Mapping
     if choice.get("logprobs") is not None:
         pieces += token_pieces(choice["logprobs"], choice)
     broken = body.get("error") is not None
-    return Chunk(raw, index, tuple(pieces), choice.get("finish_reason"), body, usage=usage, error=broken)
+    return Chunk(raw, index, tuple(pieces), finish_of(choice), body, usage=usage, error=broken)
 
 
 def frame(head: Head, choice: int, text: str, finish: str | None) -> bytes:

@@ -106,7 +106,7 @@ def _read_end(raw: bytes, body: dict[str, Any]) -> Chunk:
         segments.add("/usage", "other", body.get("usage"))
     pieces = (*_to_pieces(segments.found, body), *_stray_pieces(body, _END_STRUCTURE))
     reason = delta.get("stop_reason")
-    finish = reason if isinstance(reason, str) else None
+    finish = reason if isinstance(reason, str) and reason else None
     return Chunk(raw, 0, pieces, finish, body, usage=as_object(body.get("usage")))
 
 

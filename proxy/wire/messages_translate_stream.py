@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 
 import orjson
 
+from proxy.wire.chat_pieces import finish_of
 from proxy.wire.messages_translate import (
     calls_of,
     message_start,
@@ -35,9 +36,20 @@ class ChatToMessages:
         self._open: str | None = None
         self._index = 0
         self._calls: dict[int, dict[str, Any]] = {}
-        self._finish: object = None
+        self._finish: str | None = None
+        self._doubted = False
         self._usage: Mapping[str, Any] = {}
         self._ended = False
+
+    @property
+    def finished(self) -> bool:
+        """Say whether the model has given its reason to stop, and its end may follow at once."""
+        return self._finish is not None and not self._doubted
+
+    @property
+    def ended(self) -> bool:
+        """Say whether the message has ended; nothing follows."""
+        return self._ended
 
     def feed(self, data: bytes) -> bytes:
         """Return the events that these bytes complete.
@@ -78,11 +90,13 @@ class ChatToMessages:
             if choice.get("index", 0) != 0:
                 continue
             delta = as_object(choice.get("delta")) or {}
-            for kind, text in texts_of(delta):
+            said, called = list(texts_of(delta)), list(calls_of(delta))
+            self._doubted |= self._finish is not None and bool(said or called)  # that was no finish
+            for kind, text in said:
                 yield from self._say(kind, text)
-            for call in calls_of(delta):
+            for call in called:
                 self._join(call)
-            self._finish = choice.get("finish_reason") or self._finish
+            self._finish = finish_of(choice) or self._finish
 
     def _say(self, kind: str, text: str) -> Iterator[bytes]:
         if self._open != kind:

@@ -1,0 +1,144 @@
+"""A reason to stop that is none, an end that nothing follows, and an upstream that never closes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import orjson
+import pytest
+
+from proxy.call import Progress
+from proxy.relay import Judging, Relay
+from proxy.settling import BEHIND_S, Finishes
+from proxy.stream import Gate
+from proxy.translating import ChatBacked
+from proxy.wire.adapter import Chunk, Piece
+from proxy.wire.chat import CHAT
+from supervisors.testing import Finds, context
+from tests.proxy.sink import Sink
+from tests.proxy.test_relay import CANARY, chunk, make_call
+from tests.timing import PATIENCE_S
+
+MODES = ["hold", "window", "sentence", "observe"]
+
+
+def says(text: str, finish: str | None = None) -> Chunk:
+    return Chunk(b"", 0, (Piece("/content", "text", text, ("delta", "content")),) if text else (), finish)
+
+
+def gate_of(*chunks: Chunk) -> Gate:
+    frames = CHAT.open_frames(CHAT.new_head("id", 0, "gpt"), {})
+    gate = Gate(make_call(Finds(CANARY), {}, stream={"mode": "hold"}).output, frames, 0, 1)
+    for one in chunks:
+        gate.push(one)
+    return gate
+
+
+def test_a_finish_is_due_after_a_moment_and_one_that_text_follows_never() -> None:
+    finishes, gate = Finishes(), gate_of(says("my sun", "stop"))
+    finishes.note(says("my sun", "stop"), gate, before=False, now=10.0)
+    finishes.note(says(""), gate, before=True, now=10.5)
+    assert (finishes.wait_s(10.5), finishes.due(10.9), finishes.due(10.0 + BEHIND_S)) == (BEHIND_S - 0.5, [], [0])
+    assert finishes.wait_s(12.0) is None
+    finishes.note(says("", "stop"), gate, before=True, now=12.0)
+    finishes.note(says("more"), gate, before=True, now=12.1)
+    finishes.note(says("", "stop"), gate, before=True, now=12.2)
+    assert finishes.wait_s(12.3) is None
+
+
+@pytest.mark.parametrize("reason", ["", 0, False, "null"], ids=repr)
+@pytest.mark.parametrize("mode", ["hold", "window", "sentence"])
+async def test_a_reason_with_every_chunk_is_no_finish(mode: str, reason: object) -> None:  # S-01
+    async def slow() -> AsyncIterator[bytes]:
+        for text in ("see ", "violet "):
+            yield said(text, reason)
+        await asyncio.sleep(BEHIND_S * 1.2)
+        yield said("umbrella now", reason)
+        yield said("", "stop")
+        yield b"data: [DONE]\n\n"
+
+    sink, progress = Sink(), Progress()
+    async with asyncio.timeout(PATIENCE_S):
+        await relayed(mode, progress, sink).run(slow())
+    assert b"violet" not in sink.sent
+    assert progress.outcome == "blocked_output"
+
+
+def said(text: str, reason: object) -> bytes:
+    choice = {"index": 0, "delta": {"content": text} if text else {}, "finish_reason": reason}
+    return b"data: " + orjson.dumps({"id": "id", "object": "chat.completion.chunk", "choices": [choice]}) + b"\n\n"
+
+
+def relayed(mode: str, progress: Progress, sink: Sink) -> Relay:
+    call = make_call(Finds(CANARY), {}, stream={"mode": mode})
+    judging = Judging(call.output, lambda _: context("unused"), "full")
+    return Relay(call, progress, judging, CHAT.open_frames(CHAT.new_head("id", 0, "gpt"), {}), sink)
+
+
+@pytest.mark.parametrize("pings", [False, True])
+@pytest.mark.parametrize("mode", MODES)
+async def test_the_end_of_a_stream_leaves_though_the_model_server_stays(mode: str, *, pings: bool) -> None:
+    sink, progress, closed = Sink(), Progress(), asyncio.Event()
+    frames = [chunk({"content": "my sun"}), chunk({}, "stop"), b"data: [DONE]\n\n"]
+
+    async def endless() -> AsyncIterator[bytes]:
+        try:
+            for frame in frames:
+                yield frame
+            while True:
+                await asyncio.sleep(0.02 if pings else PATIENCE_S * 2)
+                yield b": ping\n\n"
+        finally:
+            closed.set()
+
+    upstream = endless()
+    async with asyncio.timeout(PATIENCE_S):
+        await relayed(mode, progress, sink).run(upstream)
+    assert sink.sent == b"".join(frames)
+    assert (progress.outcome, progress.terminator, progress.upstream_error) == ("answered", "done", None)
+
+
+class Chat:
+    """A chat model that says these frames and then stays."""
+
+    def __init__(self, *frames: bytes) -> None:
+        self._frames = frames
+
+    async def complete(self, path: str, body: bytes, headers: object) -> None:
+        raise AssertionError
+
+    def stream(self, path: str, body: bytes, headers: object) -> Chat:
+        return self
+
+    async def __aenter__(self) -> Chat:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+    headers = ()
+    attempts = 1
+
+    @property
+    def chunks(self) -> AsyncIterator[bytes]:
+        return self._say()
+
+    async def _say(self) -> AsyncIterator[bytes]:
+        for frame in self._frames:
+            yield frame
+        while True:
+            await asyncio.sleep(0.02)
+            yield b": ping\n\n"
+
+
+@pytest.mark.parametrize(
+    "frames", [[chunk({"content": "my sun"}), chunk({}, "stop")], [chunk({"content": "my sun"}, "stop")]]
+)
+async def test_a_translated_message_ends_though_the_chat_stream_does_not(frames: list[bytes]) -> None:  # W-31
+    model = ChatBacked(Chat(*frames))  # type: ignore[arg-type]
+    body = orjson.dumps({"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "hi"}]})
+    async with asyncio.timeout(PATIENCE_S), model.stream("/messages", body, ()) as reply:
+        said = b"".join([part async for part in reply.chunks])
+    assert said.endswith(b'event: message_stop\ndata: {"type":"message_stop"}\n\n')
+    assert b'"stop_reason":"end_turn"' in said
