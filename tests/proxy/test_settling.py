@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator
 import orjson
 import pytest
 
+from proxy.beside import BEHIND_S
 from proxy.call import Progress
 from proxy.relay import Judging, Relay
-from proxy.settling import BEHIND_S, Finishes
+from proxy.settling import Finishes
 from proxy.stream import Gate
 from proxy.translating import ChatBacked
 from proxy.wire.adapter import Chunk, Piece
