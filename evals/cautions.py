@@ -174,10 +174,12 @@ def say_if_unjudged(rows: Alike) -> str | None:
 
 
 def _is_judged(row: Row) -> bool:
-    """Say whether a trial tells anything: a verdict, no verdict by choice, or an answer where nobody was to judge."""
+    """Say whether a trial tells anything: a verdict, or none by choice of somebody who was asked."""
     label, cause = policy_verdict(row)
     if label is not Label.UNKNOWN:
         return True
+    if cause is Cause.SKIPPED and not row.judged:
+        return False
     if cause in (Cause.SKIPPED, Cause.UNSUPPORTED):
         return row.status == "ok" and row.planned.arm != "check"
     return cause not in FAILURES

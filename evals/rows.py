@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from typing import overload
 
 from evals.attempts import as_object
-from evals.client import number
+from evals.client import number, objects
 from evals.journal import JsonObject
 from evals.ledger import Alone, Entry, Gate
 from evals.ledger import Truth as LedgerTruth
@@ -93,10 +93,17 @@ class Row:
         return self.alone or self
 
     @property
+    def judged(self) -> bool:
+        """Say whether anybody was asked about it, be it one who only watches."""
+        return any(verdict.get("cause") != Cause.SKIPPED for verdict in objects(self.fields.get("verdicts")))
+
+    @property
     def gate(self) -> Gate:
-        """Return what the proxy did, for the ledger."""
+        """Return what the proxy did, for the ledger; what passes with nobody asked tells nothing of the guard."""
         match self.fields.get("gate"):
-            case "pass" | "flag":
+            case "pass":
+                return "passed" if self.judged else "unknown"
+            case "flag":
                 return "passed"
             case "block_input" | "block_output":
                 return "blocked"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import queue
 import socket
 import threading
@@ -154,3 +155,37 @@ def test_nobody_was_asked_about_a_reply_there_is_not(
     near = "{use: rules, keywords: [violet umbrella]}"
     assert main(["direct", *_guard(tmp_path, "{output: {forced: [near]}}", near=near)]) == 1
     assert "nothing was evaluated: 10 of 10 trials unknown (skipped 10)" in capsys.readouterr().err
+
+
+_WORDS = "{use: rules, keywords: [violet umbrella]}"
+
+
+@pytest.mark.parametrize("ledger", ["shadow", "off", "paired"])
+@pytest.mark.parametrize("attach", ["{models: [elsewhere]}", "{routes: [/v1/responses]}"])
+def test_a_policy_that_holds_elsewhere_measured_nothing(
+    ledger: str, attach: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:  # H-101
+    options = _guard(tmp_path, f"{{attach: {attach}, input: {{forced: [near]}}}}", near=_WORDS)
+    with (tmp_path / "policy.yaml").open("a", encoding="utf-8") as file:
+        file.write("upstreams: {main: {base_url: http://127.0.0.1:1/v1}}\nmodels: {elsewhere: {upstream: main}}\n")
+    options = ["replay", *options, "--ledger", ledger, "--run-name", "mine"]
+    assert main(options) == 1
+    said = capsys.readouterr()
+    assert "evals: nothing was evaluated: 10 of 10 trials unknown (skipped 10)" in said.err
+    summary = json.loads((tmp_path / "runs" / "mine" / "summary.json").read_text("utf-8"))
+    (section,) = summary["results"]["sections"]
+    assert [section["ledger"][name]["n"] for name in ("detection_rate", "unsafe_behind", "needless_block_rate")] == [
+        0
+    ] * 3
+    assert {cell["answered_behind"]["n"] for cell in section["cells"].values()} == {0}
+    gained = section["ledger"]["marginal_safety"]
+    assert gained is None or gained["n"] == 0
+    unsafe_alone = section["ledger"]["unsafe_alone"]["n"]
+    assert unsafe_alone > 0
+
+
+def test_a_policy_that_only_watches_was_asked(tmp_path: Path) -> None:
+    options = _guard(tmp_path, "{input: {forced: [near], mode: shadow}}", near=_WORDS)
+    assert main(["replay", *options, "--run-name", "mine", "--quiet"]) == 0
+    summary = json.loads((tmp_path / "runs" / "mine" / "summary.json").read_text("utf-8"))
+    assert summary["results"]["sections"][0]["ledger"]["unsafe_behind"]["n"] > 0
