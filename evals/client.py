@@ -18,6 +18,7 @@ from evals.reasons import reason_of
 from evals.statistics.jsonable import Json
 from evals.written import read_policies
 from proxy.config import Config, parse_config
+from proxy.declared import LocalUpstreamConfig, ModelConfig, UpstreamConfig
 from proxy.local import LocalSettings, find_weights
 from proxy.locating import name_file
 from proxy.misrouted import find_misrouted
@@ -34,7 +35,8 @@ from supervisors.types import Assessment, Cause, Label, Scope, Span, Stage, Supe
 
 CHAT_ROUTE = "/v1/chat/completions"
 CHECK_ROUTE = "/v1/guardrails/check"
-_DUMMY = {"upstreams": {"target": {"base_url": "http://127.0.0.1:9/v1"}}}
+_NOWHERE = "none in the policy"
+_DUMMY = {"upstreams": {_NOWHERE: {"base_url": "http://127.0.0.1:9/v1"}}}
 BUILTIN_POLICIES = Path(str(resources.files("evals"))) / "policies"
 Action = Literal["pass", "flag", "redact", "block"]
 
@@ -64,6 +66,15 @@ class Guard:
     def policies(self) -> Mapping[str, Policy]:
         """Return the policies by name."""
         return self.config.policies
+
+    @property
+    def upstreams(self) -> Mapping[str, UpstreamConfig | LocalUpstreamConfig]:
+        """Return the model servers that the file names."""
+        return {name: one for name, one in self.config.upstreams.items() if name != _NOWHERE}
+
+    def models(self) -> Mapping[str, ModelConfig]:
+        """Return the models that the file serves, which its judges ask by name."""
+        return self.config.served_models() if self.upstreams else self.config.models
 
     @property
     def exhaustive(self) -> bool:

@@ -12,6 +12,7 @@ from evals.contamination import classify, refuse_seen
 from evals.datasets import load_card, read_dataset
 from evals.datasets.lock import LockEntry, lock_entry
 from evals.datasets.sampling import ids_sha256
+from evals.guarded import check_served
 from evals.journal import JsonObject, sha256_json
 from evals.options import RunOptions
 from evals.plan import Design, Plan, build_plan
@@ -90,6 +91,8 @@ def prepare(options: RunOptions, environ: Mapping[str, str], guard: Guard | None
         arms=((options.arms, 1),) if options.arms else None,
     )
     plan = build_plan(chosen, design)
+    if options.proxy is None and any(trial.arm != "direct" and trial.skip is None for trial in plan):
+        check_served(guard, target.models)
     further: JsonObject = {"transforms": _describe(options.transforms)} if options.transforms else {}
     if options.shard is not None:
         part = parse_shard(options.shard)

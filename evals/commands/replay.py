@@ -199,6 +199,9 @@ def start(args: argparse.Namespace, out: Output, prepared: Prepared) -> int:
         out.problem("nothing was evaluated: no item is left; look at --limit, --filter, --category and --item-id")
         return Exit.FAILED
     if args.dry_run:
+        path = _path_of(args, out, prepared)
+        if (path / "manifest.json").exists() and not args.force_new:
+            check_same(RunFolder(path), prepared)
         out.result(planned, [f"{name}: {value}" for name, value in planned.items()])
         return Exit.DONE
     if not args.yes and not _agreed(prepared, out):
@@ -223,15 +226,19 @@ def _agreed(prepared: Prepared, out: Output) -> bool:
     return agreed
 
 
-def _open(args: argparse.Namespace, out: Output, prepared: Prepared) -> RunFolder:
+def _path_of(args: argparse.Namespace, out: Output, prepared: Prepared) -> Path:
     name: str = args.run_name or make_run_id()
     if prepared.options.shard is not None:
         name = f"{name}.{prepared.options.shard.replace('/', '-of-')}"
-    path = runs_dir(args, out) / name
+    return runs_dir(args, out) / name
+
+
+def _open(args: argparse.Namespace, out: Output, prepared: Prepared) -> RunFolder:
+    path = _path_of(args, out, prepared)
     if (path / "manifest.json").exists() and not args.force_new:
         return reopen(RunFolder(path), prepared)
     if (path / "manifest.json").exists():
-        path = path.with_name(f"{name}-{make_run_id()}")
+        path = path.with_name(f"{path.name}-{make_run_id()}")
     check_reachable(prepared)
     return create(prepared, path, sys.argv)
 

@@ -189,3 +189,82 @@ def test_a_policy_that_only_watches_was_asked(tmp_path: Path) -> None:
     assert main(["replay", *options, "--run-name", "mine", "--quiet"]) == 0
     summary = json.loads((tmp_path / "runs" / "mine" / "summary.json").read_text("utf-8"))
     assert summary["results"]["sections"][0]["ledger"]["unsafe_behind"]["n"] > 0
+
+
+def _production(path: Path, url: str, **more: str) -> list[str]:
+    """Write the config of a proxy that serves the model `toy` itself, and return the options of a run behind it."""
+    judge = "{use: judge, model: judge-1}"
+    parts = {
+        "upstreams": "{main: {base_url: http://127.0.0.1:1/v1}, target: {base_url: http://127.0.0.1:1/v1}}",
+        "models": "{toy: {upstream: main, model: real}, judge-1: {upstream: target}}",
+        "supervisors": f"{{words: {_WORDS}, judge: {judge}}}",
+        "policies": "{p: {attach: {models: [toy]}, input: {forced: [words]}}}",
+        **more,
+    }
+    file = path / "proxy.yaml"
+    file.write_text("".join([f"{name}: {value}\n" for name, value in parts.items()]), "utf-8")
+    target = ["--target", f"{url}/v1#toy", "--max-retries", "0"]
+    return ["replay", "smoke", "--guard", str(file), *target, "--runs-dir", str(path / "runs"), "--yes"]
+
+
+@pytest.mark.parametrize("models", [None, "{'*': {upstream: main}, judge-1: {upstream: target}}"])
+def test_the_target_takes_the_place_of_the_model_of_its_name(models: str | None, tmp_path: Path) -> None:
+    with fake_model() as url:
+        more = {} if models is None else {"models": models}
+        assert main([*_production(tmp_path, url, **more), "--run-name", "mine", "--quiet"]) == 0
+    summary = json.loads((tmp_path / "runs" / "mine" / "summary.json").read_text("utf-8"))
+    (section,) = summary["results"]["sections"]
+    assert section["ledger"]["unsafe_behind"]["n"] > 0  # the policy of the model holds for the target
+    assert summary["results"]["progress"]["ok"] == 10  # its own server is down
+
+
+_POLICY_OF_JUDGE = "{p: {input: {forced: [judge]}}}"
+
+
+@pytest.mark.parametrize("dry", [True, False])
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (
+            {"supervisors": "{judge: {use: judge, model: toy}}", "policies": _POLICY_OF_JUDGE},
+            "policy proxy.yaml: the supervisor judge asks the model 'toy', and the target has the same name",
+        ),
+        (
+            {
+                "supervisors": "{judge: {use: judge, model: toy}}",
+                "policies": _POLICY_OF_JUDGE,
+                "models": "{'*': {upstream: main}}",
+            },
+            "policy proxy.yaml: the supervisor judge asks the model 'toy', and the target has the same name",
+        ),
+        (
+            {"supervisors": "{judge: {use: judge, model: judge-2}}", "policies": _POLICY_OF_JUDGE},
+            "policy proxy.yaml: supervisors.judge.model: unknown model 'judge-2'; known: judge-1, toy",
+        ),
+        (
+            {"policies": "{p: {attach: {keys: [app]}, input: {forced: [words]}}}"},
+            "policy proxy.yaml: policies.p.attach.keys: 'app' matches nothing",
+        ),
+    ],
+)
+def test_what_cannot_be_served_is_refused_before_there_is_a_run(
+    dry: bool, more: dict[str, str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:  # H-101
+    with fake_model() as url:
+        assert main([*_production(tmp_path, url, **more), *(["--dry-run"] if dry else [])]) == 2
+    assert f"evals: {said}" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_judge_nobody_asks_may_have_the_name_of_the_target(tmp_path: Path) -> None:
+    judges = f"{{words: {_WORDS}, judge: {{use: judge, model: toy}}}}"
+    with fake_model() as url:
+        assert main([*_production(tmp_path, url, supervisors=judges), "--dry-run", "--quiet"]) == 0
+
+
+def test_a_dry_run_finds_that_the_name_is_of_another_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine = ["replay", "smoke", "--runs-dir", str(tmp_path), "--run-name", "mine", "--quiet"]
+    assert main([*mine, "--limit", "1"]) == 0
+    assert main([*mine, "--limit", "2", "--dry-run"]) == 2
+    assert "is another run" in capsys.readouterr().err
+    assert main([*mine, "--limit", "2", "--dry-run", "--force-new"]) == 0
