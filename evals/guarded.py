@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from evals.client import Address, Guard
 from evals.serving import serve
 from proxy.app import create_app
-from proxy.checks import check_config
+from proxy.checks import refuse_errors
 from proxy.config import Config, KeyConfig
 from proxy.declared import UpstreamConfig
 from proxy.outside import refuse_missing
@@ -70,17 +70,11 @@ def check_served(guard: Guard, models: Sequence[str]) -> None:
     """
     try:
         config = serving_config(guard, models, Address("http://127.0.0.1:9/v1"), observe=False)
-        _refuse_errors(config)
+        refuse_errors(config)
         refuse_missing(config)
     except ConfigError as error:
         lines = [line.removeprefix(f"policy {guard.name}: ") for line in str(error).splitlines()]
         raise type(error)("\n".join([f"policy {guard.name}: {line}" for line in lines])) from error
-
-
-def _refuse_errors(config: Config) -> None:
-    found = [f"{one.path}: {one.message}" for one in check_config(config) if one.severity == "error"]
-    if found:
-        raise ConfigError("\n".join(found))
 
 
 def serving_config(guard: Guard, models: Sequence[str], target: Address, *, observe: bool) -> Config:

@@ -23,6 +23,7 @@ from proxy.resolving import find_unresolved
 from proxy.unreached import find_unreached
 from proxy.wire.adapter import INPUT_ONLY
 from supervisors.ask import judged_stages, stream_capability
+from supervisors.errors import ConfigError
 from supervisors.nearest import did_you_mean
 from supervisors.nesting import walk
 from supervisors.transport import check_base_url
@@ -55,6 +56,13 @@ def check_config(config: Config) -> list[Finding]:
     """Return every finding, errors first."""
     found = list(_check_all(config))
     return sorted(found, key=lambda finding: finding.severity)
+
+
+def refuse_errors(config: Config) -> None:
+    """Raise `ConfigError` with one line for every setting that keeps the proxy from starting."""
+    errors = [f"{finding.path}: {finding.message}" for finding in check_config(config) if finding.severity == "error"]
+    if errors:
+        raise ConfigError("\n".join(errors))
 
 
 def check_examined(examined: Examined) -> list[Finding]:

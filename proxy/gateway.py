@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from secrets import token_bytes
 
+from proxy.checks import refuse_errors
 from proxy.config import Config
 from proxy.ending import take_fresh_threads
 from proxy.failures import shutting_down
@@ -116,6 +117,7 @@ class Gateway:
         Raises:
             GuardrailError: something could not be opened.
         """
+        await asyncio.to_thread(refuse_errors, self.config)
         await asyncio.to_thread(refuse_missing, self.config)
         journal = await open_configured(self.config.journal, self.metrics.count)
         self._journal = journal

@@ -15,7 +15,7 @@ from proxy.bounded import Bounded, bound_supervisors
 from proxy.bypass import Bypass
 from proxy.cache import Caches
 from proxy.call import Call
-from proxy.checks import check_config
+from proxy.checks import check_config, refuse_errors
 from proxy.config import Config, config_version
 from proxy.declared import LocalUpstreamConfig, UpstreamConfig
 from proxy.keeping import Keeper
@@ -48,7 +48,6 @@ from proxy.wire.responses import RESPONSES
 from supervisors.ask import close_part, open_part
 from supervisors.chat import Budget, ChatService, ChatSettings
 from supervisors.chat.breaker import Breaker
-from supervisors.errors import ConfigError
 from supervisors.nesting import walk
 from supervisors.transport import HttpClient, TransportLimits
 from supervisors.types import Context, Endpoint
@@ -183,6 +182,7 @@ async def open_runtime(
         ConfigError: settings that cannot work together, or something a supervisor needs is missing.
     """
     refuse_errors(config)
+    _warn(config)
     version = config_version(config)
     async with AsyncExitStack() as stack:
         opened = await open_addresses(stack, config, metrics.count_restart)
@@ -263,20 +263,16 @@ async def open_chat(config: Config) -> AsyncGenerator[ChatService]:
         ConfigError: settings that cannot work together, or something is missing.
     """
     refuse_errors(config)
+    _warn(config)
     async with AsyncExitStack() as stack:
         opened = await open_addresses(stack, config)
         yield await _open_chat(stack, config, opened.settings)
 
 
-def refuse_errors(config: Config) -> None:
-    """Raise `ConfigError` with one line a problem; warnings go to the log."""
-    findings = check_config(config)
-    for finding in findings:
+def _warn(config: Config) -> None:
+    for finding in check_config(config):
         if finding.severity == "warning":
             log.warning("configuration warning", extra={"setting": finding.path, "problem": finding.message})
-    errors = [f"{finding.path}: {finding.message}" for finding in findings if finding.severity == "error"]
-    if errors:
-        raise ConfigError("\n".join(errors))
 
 
 async def _open_chat(stack: AsyncExitStack, config: Config, addresses: Mapping[str, UpstreamSettings]) -> ChatService:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
 import logging
 import math
 import signal
@@ -22,7 +23,7 @@ import uvicorn
 from proxy.admin import take_snapshot
 from proxy.app import App, create_app
 from proxy.arguments import Subparsers, read_port, say_errors, take_config
-from proxy.checks import load_checked
+from proxy.checks import load_checked, refuse_errors
 from proxy.config import Config
 from proxy.edge import STALL_S, EdgeProtocol, server_settings
 from proxy.ending import end_with
@@ -69,12 +70,16 @@ def run(args: argparse.Namespace) -> int:
     source = ConfigSource(args.config, adapt)
     try:
         config = adapt(load_checked(args.config))
+        refuse_errors(config)  # with what the command line changes, before anything is opened
     except ConfigError as error:
         return fail(error, args.config)
     try:
         listener = listen(config.server.host, config.server.port)
     except OSError as error:
-        sys.stderr.write(f"error: cannot listen on {config.server.host}:{config.server.port}: {error.strerror}\n")
+        where = f"{config.server.host}:{config.server.port}"
+        taken = error.errno == errno.EADDRINUSE
+        remedy = "; give another port with --port, or as server.port in the config" if taken else ""
+        sys.stderr.write(f"error: cannot listen on {where}: {error.strerror}{remedy}\n")
         return 4
     host, port = listener.getsockname()[:2]
     if args.workers > 1:

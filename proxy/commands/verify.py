@@ -7,6 +7,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -112,16 +113,24 @@ def fetch_metrics(url: str) -> Exposition:
         # No proxy and no netrc from the environment: it is read in proxy/config.py only.
         reply = httpx.get(url, timeout=_TIMEOUT_S, trust_env=False)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        msg = f"cannot read the metrics: {type(error).__name__}: {error}"
+        msg = f"cannot read the metrics at {_shown(url)}: {type(error).__name__}: {error}"
         raise StoreError(msg) from error
     if reply.status_code != 200:
-        msg = f"cannot read the metrics: the answer has status {reply.status_code}, must be 200{_hint(reply.url)}"
+        said = f"the answer has status {reply.status_code}, must be 200{_hint(reply.url)}"
+        msg = f"cannot read the metrics at {_shown(url)}: {said}"
         raise StoreError(msg)
     exposition = read_exposition(reply.text)
     if not exposition.boots:
         msg = "the metrics name no boot: the address is not /metrics of a guardrail-proxy with a journal"
         raise StoreError(msg)
     return exposition
+
+
+def _shown(url: str) -> str:
+    """Return an address without what a query or a password of it holds."""
+    with suppress(httpx.InvalidURL):
+        return str(httpx.URL(url).copy_with(query=None, userinfo=b""))
+    return "the address given"
 
 
 def _hint(asked: httpx.URL) -> str:

@@ -531,7 +531,7 @@ async def test_what_cannot_be_checked_is_not_called_proven(tmp_path: Path, capsy
     (tmp_path / "text.db").write_text("not a database " * 100)
     assert command("--journal", str(tmp_path / "text.db")) == UNPROVEN
     assert command("--journal", str(path), "--metrics", "http://127.0.0.1:1/metrics") == UNPROVEN
-    assert "cannot read the metrics: ConnectError" in capsys.readouterr().err
+    assert "cannot read the metrics at http://127.0.0.1:1/metrics: ConnectError" in capsys.readouterr().err
     for body, status, reason in ((b"", 404, "status 404"), (b"up 1\n", 200, "name no boot"), (b"{", 200, "not Prom")):
         with serving(body, status) as url:
             assert command("--journal", str(path), "--metrics", url) == UNPROVEN

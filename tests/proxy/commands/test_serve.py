@@ -20,8 +20,9 @@ import pytest
 
 from proxy.app import create_app
 from proxy.commands.serve import listen, serve
-from proxy.config import load_config
+from proxy.config import Config, load_config
 from proxy.reload import ConfigSource
+from supervisors.errors import ConfigError
 from tests.e2e.fake_replies import chat_chunks, sse
 from tests.e2e.fake_upstream import Answer, FakeUpstream
 from tests.e2e.processes import ROOT, Served, environment, run_command, serve_process
@@ -101,8 +102,32 @@ async def test_a_taken_port_is_exit_code_4(tmp_path: Path) -> None:
         ended = await run_command("serve", "--config", path, "--port", str(port))
     assert (ended.code, ended.err.splitlines()[-1]) == (
         4,
-        f"error: cannot listen on 127.0.0.1:{port}: Address already in use",
+        f"error: cannot listen on 127.0.0.1:{port}: Address already in use; give another port with --port, or as "
+        "server.port in the config",
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "change", "said"),
+    [
+        (["--host", "0.0.0.0"], {}, "server.host: 0.0.0.0 is not loopback and no key is configured"),  # noqa: S104 - refused
+        ([], {"policies": {"p": {"attach": {"models": ["gtp"]}}}}, "policies.p.attach.models: 'gtp' matches nothing"),
+    ],
+)
+@pytest.mark.parametrize("workers", ["1", "2"])
+async def test_a_start_that_is_refused_opens_no_journal(
+    workers: str, options: list[str], change: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    tree = {**config("http://127.0.0.1:1/v1", tmp_path), **change}
+    path = write(tmp_path, tree)
+    ended = await run_command("serve", "--config", path, "--port", "0", "--workers", workers, *options)
+    assert (ended.code, said in ended.err) == (2, True), ended.err
+    assert not (tmp_path / "journal.sqlite3").exists()
+    app = create_app(Config.model_validate({**tree, "server": {"host": "0.0.0.0"}}))  # noqa: S104 - as an ASGI application
+    with pytest.raises(ConfigError, match="is not loopback"):
+        async with app.gateway.serving():
+            pass
+    assert not (tmp_path / "journal.sqlite3").exists()
 
 
 async def test_a_terminal_shows_where_the_proxy_is(tmp_path: Path) -> None:
