@@ -26,7 +26,7 @@ from proxy.redact import RedactionImpossible, redact_body
 from proxy.relay import Judging, Relay
 from proxy.stages import StageResult, merge_results, run_stage, without_spans
 from proxy.wire.adapter import Frames
-from proxy.wire.body import as_written, bad_reply, parse_reply
+from proxy.wire.body import bad_reply, keep_numbers, parse_reply
 from proxy.wire.errors import RequestError
 from proxy.wire.logprobs import is_of_tokens
 from proxy.wire.segments import next_turn
@@ -196,17 +196,17 @@ class Line:
         progress.note_reply(body, call.adapter.finish_reasons(body))
         if call.plan.output.wants_signals:
             progress.signals |= dict.fromkeys(read_signals(body))
-        body = as_written(reply.body, body)
+        if call.adapter.judges_numbers or call.moderation is not None:
+            keep_numbers(reply.body, body)
         if self._input_known is not None:
             await self._input_known.wait()
-        changed = await self._judge_output(body)
+        changed = await self._judge_output(body, reply.body)
         changed = add_answer(call, body, progress.input, progress.outputs) or changed
         return self._answer(200, orjson.dumps(body) if changed else reply.body)
 
-    async def _judge_output(self, body: dict[str, Any]) -> bool:
+    async def _judge_output(self, body: dict[str, Any], raw: bytes) -> bool:
         """Judge every choice of a whole reply, edit the body, and say whether it changed."""
-        call, progress = self._call, self._progress
-        plan = call.plan.output
+        call, progress, plan = self._call, self._progress, self._call.plan.output
         try:
             progress.replies = call.adapter.reply_segments(body, next_turn(progress.request), call.body)
         except ValueError as error:
@@ -218,8 +218,10 @@ class Line:
             return False
         results = await self._judge_choices(progress.replies)
         redacting = [result for result in results if result.action == "redact"]
-        results = [result for result in results if result.action != "redact"]
-        results += [self._redact_choice(body, result) for result in redacting]
+        if redacting or any(result.blocked for result in results):
+            keep_numbers(raw, body)
+        kept = [result for result in results if result.action != "redact"]
+        results = kept + [self._redact_choice(body, result) for result in redacting]
         progress.outputs = results
         blocked = [result for result in results if result.blocked]
         if blocked:

@@ -206,6 +206,11 @@ class Adapter(Protocol):
         """Bytes that end a stream which did not end in an error; none where the last event of the upstream does."""
         ...
 
+    @property
+    def judges_numbers(self) -> bool:
+        """Say whether replies hold values, not texts, that are judged as they are written: the inputs of tools."""
+        ...
+
     def request_segments(self, body: Mapping[str, Any]) -> tuple[Segment, ...]:
         """Return the canonical view of a request; raise `RequestError` on wrong types."""
         ...

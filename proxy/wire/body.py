@@ -77,12 +77,18 @@ def parse_reply(raw: bytes) -> dict[str, Any]:
     return cast("dict[str, Any]", body)
 
 
-def as_written(raw: bytes, body: dict[str, Any]) -> dict[str, Any]:
-    """Return a whole reply that `parse_reply` has read in the form in which it is judged and may be written again.
+def keep_numbers(raw: bytes, body: dict[str, Any]) -> None:
+    """Give a whole reply its long numbers back as they came, in place, before it is written again.
 
-    Its long numbers are kept as `load_exactly` keeps them, so nothing but text may be taken from it.
+    They are kept as `load_exactly` keeps them, so nothing but text may be taken from it afterwards. To look for them
+    costs more than to parse a reply, so one that goes on as it came is not asked.
+
+    Args:
+        raw: as it came.
+        body: as `parse_reply` has read it; nothing of it edited yet.
     """
-    return cast("dict[str, Any]", load_exactly(raw)) if _has_long_number(raw) else body
+    if _has_long_number(raw):
+        body.update(cast("dict[str, Any]", load_exactly(raw)))
 
 
 def load_exactly(written: bytes | str) -> object:

@@ -195,6 +195,7 @@ class ChatAdapter:
     upstream_path = "/chat/completions"
     param = "messages"
     terminator = DONE
+    judges_numbers = False
     request_segments = staticmethod(request_segments)
     reply_segments = staticmethod(reply_segments)
     finish_reasons = staticmethod(chat_reply.finish_reasons)

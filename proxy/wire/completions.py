@@ -95,6 +95,7 @@ class CompletionsAdapter:
     upstream_path = "/completions"
     param = "prompt"
     terminator = DONE
+    judges_numbers = False
     request_segments = staticmethod(request_segments)
     reply_segments = staticmethod(reply_segments)
     finish_reasons = staticmethod(chat_reply.finish_reasons)

@@ -25,6 +25,7 @@ class InputOnlyAdapter:
 
     param = "input"
     terminator = b""
+    judges_numbers = False
     error_reply = staticmethod(openai_reply)
 
     def __init__(

@@ -127,6 +127,7 @@ class MessagesAdapter:
     upstream_path = "/messages"
     param = "messages"
     terminator = messages_stream.MESSAGE_STOP
+    judges_numbers = True
     request_segments = staticmethod(request_segments)
     reply_segments = staticmethod(messages_reply.reply_segments)
     finish_reasons = staticmethod(messages_reply.finish_reasons)

@@ -249,6 +249,7 @@ class ResponsesAdapter:
     upstream_path = "/responses"
     param = "input"
     terminator = b""
+    judges_numbers = False
     request_segments = staticmethod(request_segments)
     unseen_history = staticmethod(unseen_history)
     reply_segments = staticmethod(responses_reply.reply_segments)
