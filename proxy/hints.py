@@ -1,4 +1,4 @@
-"""The setting somebody probably meant: known options of the object that a misspelt one stands in."""
+"""The setting somebody probably meant: an option of the object that a misspelt one stands in, or of those around."""
 
 from __future__ import annotations
 
@@ -23,12 +23,30 @@ def suggest(path: str, tree: Mapping[str, Any], schema: Mapping[str, Any]) -> st
     root: Mapping[str, Any] = schema
     node: Mapping[str, Any] = schema
     value: Any = tree
+    above: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = []
     for part in parents:
-        node, value = _descend(root, node, part, value), _child(value, part)
+        above.append((root, node))
+        node, value = _descend(root, node, part), _child(value, part)
         use = (as_object(value) or {}).get("use")
         if isinstance(use, str) and parents[0] == "supervisors":
             root = node = _schema_of(use)
-    return did_you_mean(name, _options(root, node, value))
+    known = _options(root, node)
+    return _find_elsewhere(name, parents, [*above, (root, node)]) or did_you_mean(name, known)
+
+
+def _find_elsewhere(
+    name: str, parents: Sequence[str], places: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
+) -> str:
+    """Return where an option of this very name belongs: one level below or beside, or further up."""
+    for depth in range(len(parents), -1, -1):
+        root, node = places[depth]
+        here, options = list(parents[:depth]), _options(root, node)
+        if depth < len(parents) and name in options:
+            return f"; it belongs under {'.'.join(here)};" if here else "; it belongs at the top of the file;"
+        for child in options if depth >= len(parents) - 1 else ():
+            if name in _options(root, _descend(root, node, child)):
+                return f"; it belongs under {'.'.join([*here, child])};"
+    return ""
 
 
 def _schema_of(use: str) -> Mapping[str, Any]:
@@ -56,7 +74,7 @@ def _variants(root: Mapping[str, Any], node: Mapping[str, Any]) -> Sequence[Mapp
     return [node, *[found for one in inner for found in _variants(root, one)]]
 
 
-def _descend(root: Mapping[str, Any], node: Mapping[str, Any], part: str, value: Any) -> Mapping[str, Any]:
+def _descend(root: Mapping[str, Any], node: Mapping[str, Any], part: str) -> Mapping[str, Any]:
     for one in _variants(root, node):
         found = one.get("properties", {}).get(part) or one.get("items")
         found = found or one.get("additionalProperties")
@@ -65,5 +83,5 @@ def _descend(root: Mapping[str, Any], node: Mapping[str, Any], part: str, value:
     return {}
 
 
-def _options(root: Mapping[str, Any], node: Mapping[str, Any], value: Any) -> list[str]:
+def _options(root: Mapping[str, Any], node: Mapping[str, Any]) -> list[str]:
     return [name for one in _variants(root, node) for name in one.get("properties", {})]

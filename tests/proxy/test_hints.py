@@ -49,6 +49,24 @@ BASE = 'upstreams: {main: {base_url: "http://127.0.0.1:9/v1"}}\n'
             "supervisors: {embedded: {use: guard, card: embedded}}\npolicies: {p: {input: {forced: [embeded]}}}",
             "policies.p.input.forced: unknown supervisor 'embeded'; known: embedded; did you mean 'embedded'?",
         ),
+        (
+            "policies: {p: {stream: {mode: hold}}}",
+            "policies.p.stream: unknown setting; it belongs under policies.p.output; `",
+        ),
+        (
+            "policies: {p: {input: {stream: {mode: hold}}}}",
+            "input.stream: unknown setting; it belongs under policies.p.output",
+        ),
+        ("policies: {p: {models: [gpt]}}", "policies.p.models: unknown setting; it belongs under policies.p.attach"),
+        ("policies: {p: {input: {attach: {}}}}", "input.attach: unknown setting; it belongs under policies.p;"),
+        ("policies: {p: {output: {mode: blocking, overlap_chars: 9}}}", "it belongs under policies.p.output.stream"),
+        ("server: {max_tokens: 9}", "server.max_tokens: unknown setting; it belongs under limits;"),
+        (
+            "supervisors: {w: {use: rules, keywords: [a], path: b}}",
+            "w.path: unknown setting; `guardrail-proxy schema` lists",
+        ),
+        ("port: 8080", "port: unknown setting; it belongs under server;"),
+        ("server: {port: 8080, tracing: {}}", "server.tracing: unknown setting; it belongs at the top of the file;"),
         ("limits: {max_body: 1}", "did you mean 'max_body_bytes'? `guardrail-proxy schema` lists the known ones"),
         (
             "supervisors: {j: {use: judge, model: m, prompt: injektion}}",
