@@ -36,7 +36,9 @@ from evals.commands.output import Output
 from evals.commands.paint import wants_colour
 from evals.exits import Exit
 from evals.written import read_mapping
+from supervisors.command_line import CommandParser
 from supervisors.errors import ConfigError, DatasetError, GuardrailError
+from supervisors.nearest import did_you_mean
 from supervisors.unread import end_unread
 
 _MODULES = (
@@ -69,7 +71,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _build_parsers() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
     """Return the parser of all verbs, and those of each verb."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="evals",
         description="Measure supervised language models.",
         epilog="exit codes: 0 done, 1 failed, 2 usage, 3 data drift, 10 gate failed, 11 inconclusive, 12 incomplete, "
@@ -89,8 +91,6 @@ def _parse(given: Sequence[str]) -> argparse.Namespace:
     if not left:
         return args
     verb: str = args.command
-    if any(word.startswith("-") for word in left):
-        verbs[verb].error(f"unrecognized arguments: {' '.join(left)}")
     words = given[given.index(verb) + 1 :]
     return verbs[verb].parse_intermixed_args(words, argparse.Namespace(command=verb))
 
@@ -137,7 +137,8 @@ def _with_defaults(given: Sequence[str], path: Path) -> argparse.Namespace:
     known = vars(_parse(given))
     unknown = sorted(options.keys() - known.keys())
     if unknown:
-        msg = f"--config {path}: unknown options {', '.join(unknown)}; this verb has {', '.join(sorted(known))}"
+        meant = did_you_mean(unknown[0], known)
+        msg = f"--config {path}: unknown options {', '.join(unknown)}; this verb has {', '.join(sorted(known))}{meant}"
         raise ConfigError(msg)
     words = next((i for i, word in enumerate(given) if word.startswith("-")), len(given))
     return _parse([*given[:words], *_as_arguments(options), *given[words:]])

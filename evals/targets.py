@@ -15,6 +15,7 @@ from evals.journal import JsonObject, sha256_json
 from evals.recorded import StoredReply, check_models, read_replies
 from evals.types import sha256_text
 from supervisors.errors import ConfigError
+from supervisors.nearest import did_you_mean
 
 TargetKind = Literal["local", "fake", "recorded", "url"]
 LOCAL_MODEL = "smollm2"
@@ -141,9 +142,9 @@ def parse_target(spec: str, price: Price | None = None) -> Target:
         )
     if spec.startswith(("http://", "https://")):
         return _parse_url(spec, price)
-    msg = (
-        f"target {spec!r}: expected local, fake, recorded:FILE[#MODEL] or URL#MODEL, such as http://127.0.0.1:8000/v1#m"
-    )
+    known = "local, fake, recorded:FILE[#MODEL] or URL#MODEL, such as http://127.0.0.1:8000/v1#m"
+    meant = did_you_mean(head.partition(":")[0], ("local", "fake", "recorded"))
+    msg = f"target {spec!r}: expected {known}{meant}"
     raise ConfigError(msg)
 
 

@@ -2,8 +2,7 @@
 
 What is true of an item stays true of its variants: an encoding can be undone, and a wrapper or template holds the text
 word for word. That is the label's provenance, and it is written down with every variant; nobody has judged the variant.
-It is not taken on trust either: every variant is held against its own text by the check of its rule (DS-22), and one
-that fails is skipped with the reason.
+It is not taken on trust either: the check of its rule holds a variant against its own text (DS-22) or skips it.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from evals.datasets.narrow import is_list
 from evals.journal import JsonObject, sha256_json
 from evals.types import Item, Message, Transform, sha256_text
 from supervisors.errors import ConfigError
+from supervisors.nearest import did_you_mean
 
 Kind = Literal["encoding", "wrapper", "template"]
 _INTENT: Mapping[Kind, str] = {
@@ -320,7 +320,7 @@ def find_rules(names: Sequence[str]) -> tuple[Rule, ...]:
     for name in names:
         if name not in TRANSFORMS:
             msg = f"--transform {name}: no such transform; known are {', '.join(TRANSFORMS)}"
-            raise ConfigError(msg)
+            raise ConfigError(msg + did_you_mean(name, TRANSFORMS))
         if names.count(name) > 1:
             msg = f"--transform {name} is given twice"
             raise ConfigError(msg)

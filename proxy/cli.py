@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
 from proxy.commands import attack, explain, guard, importing, local, matrix, schema, serve, validate, verify
+from supervisors.command_line import CommandParser
 from supervisors.unread import end_unread
 
 
@@ -17,7 +17,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    parser = argparse.ArgumentParser(prog="guardrail-proxy", description="Supervise language models at a proxy.")
+    parser = CommandParser(prog="guardrail-proxy", description="Supervise language models at a proxy.")
     parser.add_argument("--version", action="version", version=version("guardrail-proxy"))
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in (serve, validate, explain, matrix, schema, verify, local, guard, importing, attack):

@@ -5,7 +5,6 @@ Everything it shows comes from the running proxy: nothing is printed that was no
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -24,6 +23,7 @@ import httpx
 from proxy.demo_upstream import FAKE_MODEL, start_fake
 from proxy.local import find_weights
 from proxy.metrics import Exposition, read_exposition
+from supervisors.command_line import CommandParser
 from supervisors.errors import GuardrailError, MissingError
 
 FOLDER: Final = Path("runs") / "demo"
@@ -85,7 +85,7 @@ class Served:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the demo; returns 0, or 1 with one line when something failed."""
-    parser = argparse.ArgumentParser(prog="python -m proxy.demo", description=__doc__)
+    parser = CommandParser(prog="python -m proxy.demo", description=__doc__)
     parser.add_argument("--fake", action="store_true", help="use the fake upstream even where the local model is here")
     fake: bool = parser.parse_args(argv).fake
     began = perf_counter()

@@ -63,7 +63,7 @@ BASE = 'upstreams: {main: {base_url: "http://127.0.0.1:9/v1"}}\n'
         ("server: {max_tokens: 9}", "server.max_tokens: unknown setting; it belongs under limits;"),
         (
             "supervisors: {w: {use: rules, keywords: [a], path: b}}",
-            "w.path: unknown setting; `guardrail-proxy schema` lists",
+            "w.path: unknown setting; `guard",
         ),
         ("port: 8080", "port: unknown setting; it belongs under server;"),
         ("server: {port: 8080, tracing: {}}", "server.tracing: unknown setting; it belongs at the top of the file;"),

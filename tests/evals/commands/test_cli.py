@@ -116,8 +116,49 @@ def test_what_a_verb_does_not_take_is_said_with_its_own_usage(
     with pytest.raises(SystemExit, match="2"):
         main(args)
     said = capsys.readouterr().err
-    assert said.startswith("usage: evals resume")
+    assert said.startswith("evals resume: error: unrecognized arguments: ")
+    assert said.endswith("evals resume --help says how it is used\n")
     assert f"unrecognized arguments: {' '.join(args[2:]).removeprefix('--quiet ')}" in said
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (
+            ["replay", "smoke", "--limt", "3"],
+            "evals replay: error: unrecognized arguments: --limt 3; did you mean '--lim",
+        ),
+        (["replay", "smoke", "--limt=3"], "unrecognized arguments: --limt=3; did you mean '--limit'?"),
+        (["replya", "smoke"], "evals: error: argument VERB: invalid choice: 'replya' (choose from "),
+        (["replya", "smoke"], "; did you mean 'replay'?"),
+        (["replay", "smoke", "--ledger", "shadw"], "; did you mean 'shadow'?"),
+    ],
+)
+def test_a_misspelt_option_or_word_is_told_the_nearest_in_a_line(
+    args: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(args)
+    told = capsys.readouterr().err
+    assert said in told
+    assert len(told.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["replay", "smok"], "did you mean smoke?"),
+        (["replay", "smoke", "--target", "fak"], "did you mean 'fake'?"),
+        (["replay", "smoke", "--target", "record:replies.jsonl"], "did you mean 'recorded'?"),
+        (["replay", "smoke", "--transform", "bas64"], "did you mean 'base64'?"),
+    ],
+)
+def test_a_misspelt_name_is_told_the_nearest(
+    args: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*args, "--runs-dir", str(tmp_path / "runs"), "--quiet"]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_dry_run_makes_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
