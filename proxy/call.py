@@ -87,8 +87,8 @@ class Progress:
     """What has happened so far; every part of the line writes its own facts here, the record is made from it.
 
     `request` is the view as it came, `sent` the view as the model got it: they differ after a redaction. `answered`
-    says that a whole answer has left, `reserved` that the record has a place in the journal's queue. What nothing has
-    happened to yet has the value of the class.
+    says that a whole answer has left, `complete` that the end of a stream has, `reserved` that the record has a place
+    in the journal's queue. What nothing has happened to yet has the value of the class.
     """
 
     outcome: Outcome = "answered"
@@ -109,6 +109,7 @@ class Progress:
     terminator: Terminator = "none"
     phase: Phase = "before_upstream"
     cancelled: bool = False
+    complete: bool = False
     answered: bool = False
     reserved: bool = False
     holdback_s: float = 0.0

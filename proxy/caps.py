@@ -14,6 +14,8 @@ _NUMBERS: Final = _TOKEN_COUNTS | {"temperature", "top_p", "top_k", "frequency_p
 """Fields that are numbers on every route that has them; a word there is the caller's mistake, not content."""
 _SERVERS_OWN: Final = frozenset({"n_predict", "max_new_tokens"})
 """Other words for `max_tokens` that some servers prefer to it; read only where there is a limit to keep."""
+_CHOICES: Final = ("n", "best_of")
+"""Fields that make a model server generate several replies, on whatever route a server reads them."""
 _WORDS: Final[Mapping[type, str]] = {str: "a text", bool: "true or false", list: "a list", dict: "an object"}
 _BOUNDS: Final[Mapping[str, tuple[str, ...]]] = {
     "/v1/chat/completions": ("max_tokens", "max_completion_tokens"),
@@ -26,9 +28,10 @@ _BOUNDS: Final[Mapping[str, tuple[str, ...]]] = {
 
 def check_caps(body: Mapping[str, Any], adapter: Adapter, limits: LimitsConfig) -> None:
     """Raise 400 when the caller asks for more choices or tokens than the proxy allows (X-07)."""
-    count = adapter.choice_count(body)
-    if count > limits.max_choices:
-        raise invalid(f"The request asks for {count} choices; at most {limits.max_choices} are allowed.", "n")
+    counts = {"n": adapter.choice_count(body), **{name: _count(name, body) for name in _CHOICES if name in body}}
+    for name, count in counts.items():
+        if count > limits.max_choices:
+            raise invalid(f"The request asks for {count} choices; at most {limits.max_choices} are allowed.", name)
     for name, wanted in body.items():
         if name in _NUMBERS and wanted is not None:
             _check_number(name, wanted, limits.max_tokens)
@@ -36,6 +39,15 @@ def check_caps(body: Mapping[str, Any], adapter: Adapter, limits: LimitsConfig) 
         for name in _SERVERS_OWN:
             if body.get(name) is not None:
                 _check_number(name, body[name], limits.max_tokens)
+
+
+def _count(name: str, body: Mapping[str, Any]) -> int:
+    value: object = body[name]
+    if value is None:
+        return 1
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise invalid(f"{name!r} must be a whole number, not {_WORDS.get(type(value), repr(value))}.", name)
+    return value
 
 
 def _check_number(name: str, value: object, max_tokens: int | None) -> None:
@@ -46,7 +58,8 @@ def _check_number(name: str, value: object, max_tokens: int | None) -> None:
         return
     if not isinstance(value, int):
         raise invalid(f"{name!r} must be a whole number of tokens, not {value!r}.", name)
-    if value < 0 and (value != -1 or max_tokens is not None):  # to llama servers -1 is "no limit"
+    # To llama servers 0 and -1 are "no limit".
+    if (value < 0 and value != -1) or (value <= 0 and max_tokens is not None):
         raise invalid(f"{name!r} is {value}; it must be a positive number of tokens.", name)
     if max_tokens is not None and value > max_tokens:
         raise invalid(f"{name!r} is {value}; at most {max_tokens} tokens are allowed.", name)

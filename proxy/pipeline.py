@@ -58,11 +58,14 @@ class Pipeline:
             with self._attendance.attend(out.watch):
                 return await line.run(model)
         except ClientGone:
-            progress.cancelled = True
-            progress.outcome = "cancelled"
-            progress.cancelled_upstream = progress.called
+            if not progress.complete:  # a caller may leave as soon as it has read the end
+                progress.cancelled = True
+                progress.outcome = "cancelled"
+                progress.cancelled_upstream = progress.called
             return None
         except TimeoutError:
+            if progress.complete:
+                return None
             progress.outcome = "upstream_error"
             return deadline_exceeded()
         except RequestError as refused:

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 import orjson
 
-from proxy.wire.body import load_exactly
+from proxy.wire.body import is_too_deep, load_exactly
 from proxy.wire.segments import as_list, unescape
 from supervisors.types import Span
 
@@ -225,10 +225,14 @@ def mask_arguments(text: str, marks: Sequence[Mark]) -> str:
 
 def _parse(text: str) -> Any:
     try:
-        return orjson.loads(text)
+        value: object = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         msg = "the arguments are not valid JSON, or would not be after the redaction"
         raise RedactionImpossible(msg) from error
+    if is_too_deep(text, value):
+        msg = "the arguments are nested too deeply to be written again"
+        raise RedactionImpossible(msg)
+    return value
 
 
 def _parse_exactly(text: str) -> Any:

@@ -131,7 +131,12 @@ class Relay:
             if cutter.over:
                 break
             waiting = perf_counter()
-        else:
+        await self._close(chunks)
+
+    async def _close(self, chunks: AsyncIterator[bytes]) -> None:
+        """Send what is left when the stream has ended, then look at what is behind its end."""
+        progress, cutter = self._progress, self._cutter
+        if not (self.ended or cutter.over):
             await self._feed(cutter.cut(None))
         if not self.ended:
             await self._finish()
@@ -320,6 +325,7 @@ class Relay:
         self._progress.terminator = "done"
         closing = b"" if self._judging.closing is None else self._judging.closing(self.results())
         await self._write(closing + usage + self._terminator)
+        self._progress.complete = True
 
     async def abort(self, error: RequestError) -> None:
         """Judge what is held, release what is covered, and end with an error frame (S-23).
@@ -349,6 +355,8 @@ class Relay:
         """Send what was released since the last write: frames that came together leave together."""
         if self._ready:
             await self._write(b"")
+            if not self._plan.blocking and self._progress.terminator == "done":
+                self._progress.complete = True
 
     async def _write(self, data: bytes) -> None:
         if self._ready:

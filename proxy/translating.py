@@ -46,10 +46,12 @@ class ChatBacked:
 
     Args:
         model: the model server.
+        patience_s: how long a message whose model has finished waits for the token counts, which its end carries.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, patience_s: float = 5.0) -> None:
         self._model = model
+        self._patience_s = patience_s
 
     async def complete(self, path: str, body: bytes, headers: CallerHeaders) -> Reply:
         """Ask for a whole reply and translate it.
@@ -69,10 +71,10 @@ class ChatBacked:
     async def stream(self, path: str, body: bytes, headers: CallerHeaders) -> AsyncGenerator[ReplyStream]:
         """Ask for a streamed reply and translate it as it comes; errors as `complete`."""
         async with self._model.stream(_CHAT, _to_chat(body), headers) as reply:
-            yield TranslatedStream(reply.headers, _translate(reply.chunks), reply.attempts)
+            yield TranslatedStream(reply.headers, _translate(reply.chunks, self._patience_s), reply.attempts)
 
 
-async def _translate(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
+async def _translate(chunks: AsyncIterator[bytes], patience_s: float) -> AsyncGenerator[bytes]:
     translator = ChatToMessages()
     until: float | None = None
     try:
@@ -83,8 +85,11 @@ async def _translate(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
             if not translator.finished:
                 until = None
             elif until is None:
-                until = asyncio.get_running_loop().time() + BEHIND_S
+                until = asyncio.get_running_loop().time() + patience_s
         yield translator.close()
+        until = asyncio.get_running_loop().time() + BEHIND_S  # read what is left: the connection can serve again
+        while await _next(chunks, until) is not None:
+            pass
     except ValueError as error:
         raise _unreadable() from error
 

@@ -21,6 +21,9 @@ _ESCAPED_COLON = b"\\u003"
 _DEEPEST_REPLY = 64
 """Levels of a reply or frame; those of the vendors have about ten."""
 
+_DEEPEST_TEXT = 200
+_TOO_DEEP = "the text is nested too deeply"
+
 _FORBIDDEN_ANYWHERE = frozenset(
     {
         "api_base",
@@ -101,13 +104,21 @@ def load_exactly(written: bytes | str) -> object:
     """
     value: object = orjson.loads(written)
     text = written.decode() if isinstance(written, bytes) else written
+    if is_too_deep(text, value):
+        raise ValueError(_TOO_DEEP)
     if _INEXACT.search(text) is None:
         return value
-    try:
-        return json.loads(text, parse_int=_keep_integer, parse_float=orjson.Fragment)
-    except RecursionError as error:
-        msg = "the text is nested too deeply"
-        raise ValueError(msg) from error
+    return json.loads(text, parse_int=_keep_integer, parse_float=orjson.Fragment)
+
+
+def is_too_deep(text: str, value: object) -> bool:
+    """Say whether a JSON text that a reply holds is nested deeper than can be written again: orjson writes 254 levels.
+
+    Args:
+        text: as it is written.
+        value: what it says.
+    """
+    return text.count("{") + text.count("[") > _DEEPEST_TEXT and _depth_exceeds(value, _DEEPEST_TEXT)
 
 
 def _keep_integer(digits: str) -> object:

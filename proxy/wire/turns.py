@@ -87,7 +87,7 @@ class _Group:
             place: where it belongs.
             at: where the delta stands in its event.
         """
-        plain = Place(*[value if isinstance(value, str | int) else None for value in place])
+        plain = Place(*[_word(value) for value in place])
         last, self.field, self.place = self.field, source.field, place
         self._mixed |= source.field in self._bases and last != source.field
         glued = self._places.get(source.field, plain) != plain
@@ -140,6 +140,11 @@ class _Group:
             found.append("".join(self.runs[at.run]))
             at = at.before
         return found[::-1]
+
+
+def _word(value: object) -> Hashable:
+    """Return what tells one value from another, whatever it is."""
+    return value if value is None or isinstance(value, str | int) else repr(value)
 
 
 def _keys_of(place: Place) -> list[Hashable]:

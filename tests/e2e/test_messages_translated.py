@@ -165,3 +165,16 @@ async def test_a_number_beyond_64_bits_in_a_request_is_refused(tmp_path: Path) -
         reply = await proxy.client.post("/v1/messages", content=body, headers={"content-type": "application/json"})
         assert (reply.status_code, up.received) == (400, [])
         assert "64 bits" in reply.text
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_arguments_that_are_too_deep_are_an_answer_that_cannot_be_read(tmp_path: Path, stream: bool) -> None:
+    deep = f'{{"a": {"[" * 260}1{"]" * 260}}}'
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path)) as proxy:
+        delta = {"tool_calls": [{"index": 0, **calls(deep)[0]}]}
+        chunk = {"id": "c", "model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": "tool_calls"}]}
+        whole = chat_reply(message={"role": "assistant", "content": None, "tool_calls": calls(deep)})
+        up.script(Answer(frames=sse(chunk)) if stream else Answer(json=whole))
+        reply = await ask(proxy, stream=stream)
+        assert reply.status_code == 502
+        assert "cannot be put into the form" in reply.text or "cannot read" in reply.text

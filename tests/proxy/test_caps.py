@@ -8,8 +8,12 @@ import pytest
 
 from proxy.caps import bound_reply, check_caps
 from proxy.config import LimitsConfig
+from proxy.wire.adapter import Adapter
 from proxy.wire.chat import CHAT
+from proxy.wire.completions import COMPLETIONS
 from proxy.wire.errors import RequestError
+from proxy.wire.messages import MESSAGES
+from proxy.wire.responses import RESPONSES
 
 CHAT_ROUTE, RESPONSES_ROUTE = "/v1/chat/completions", "/v1/responses"
 
@@ -47,3 +51,22 @@ def test_a_servers_own_word_for_tokens_keeps_the_limit(name: str, value: object)
     check_caps({name: value}, CHAT, LimitsConfig())
     check_caps({name: None}, CHAT, LimitsConfig(max_tokens=9))
     check_caps({name: 9}, CHAT, LimitsConfig(max_tokens=9))
+
+
+@pytest.mark.parametrize("adapter", [CHAT, COMPLETIONS, MESSAGES, RESPONSES], ids=lambda adapter: adapter.route)
+@pytest.mark.parametrize("name", ["n", "best_of"])
+@pytest.mark.parametrize("value", [5, "5", 5.0, [5], True])
+def test_no_word_for_several_replies_goes_beyond_the_limit_on_any_route(
+    adapter: Adapter, name: str, value: object
+) -> None:
+    with pytest.raises(RequestError) as caught:
+        check_caps({name: value}, adapter, LimitsConfig(max_choices=4))
+    assert (caught.value.status, caught.value.param) == (400, name)
+    check_caps({name: None}, adapter, LimitsConfig(max_choices=4))
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens", "max_output_tokens", "n_predict"])
+def test_no_tokens_at_all_is_no_bound_where_there_is_a_limit(name: str) -> None:
+    with pytest.raises(RequestError, match="must be a positive number"):
+        check_caps({name: 0}, CHAT, LimitsConfig(max_tokens=9))
+    check_caps({name: 0}, CHAT, LimitsConfig())

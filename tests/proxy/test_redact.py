@@ -189,3 +189,10 @@ def test_where_tokens_do_not_fit_the_text_all_of_them_go() -> None:  # W-09
     short = logprobs(TOKENS[:2])
     CHAT.mask_logprobs(short, 0, [span(2, 17, path="/choices/0/message/content")])
     assert short["choices"][0]["logprobs"]["content"] is None
+
+
+def test_arguments_that_are_too_deep_to_be_written_again_are_not_redacted() -> None:  # G-37
+    deep = f'{{"a": "{CANARY}", "b": {"[" * 260}{"]" * 260}}}'
+    body: dict[str, Any] = {"arguments": deep}
+    with pytest.raises(RedactionImpossible, match="too deeply"):
+        redact_body(body, [span(7, 22, path="/arguments"), span(0, 15, path="/arguments#a")])

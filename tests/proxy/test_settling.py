@@ -137,7 +137,7 @@ class Chat:
     "frames", [[chunk({"content": "my sun"}), chunk({}, "stop")], [chunk({"content": "my sun"}, "stop")]]
 )
 async def test_a_translated_message_ends_though_the_chat_stream_does_not(frames: list[bytes]) -> None:  # W-31
-    model = ChatBacked(Chat(*frames))  # type: ignore[arg-type]
+    model = ChatBacked(Chat(*frames), patience_s=0.2)  # type: ignore[arg-type]
     body = orjson.dumps({"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "hi"}]})
     async with asyncio.timeout(PATIENCE_S), model.stream("/messages", body, ()) as reply:
         said = b"".join([part async for part in reply.chunks])

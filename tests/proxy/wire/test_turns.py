@@ -137,6 +137,15 @@ def test_a_text_with_an_id_of_its_own_is_judged_alone_however_many_there_are(
     assert b'"umbrella"' not in sent
 
 
+@pytest.mark.parametrize(
+    "ids", [([1], [2], [3]), ({"a": 1}, {"a": 2}, {}), (1.5, 2.5, 3.5)], ids=["lists", "objects", "numbers"]
+)
+@pytest.mark.parametrize("action", ["block", "redact"])
+def test_an_id_of_any_type_is_an_id(ids: Sequence[Any], action: str) -> None:  # S-01
+    places = [(one, 0, text) for one, text in zip(ids, ["all ", "umbrella", "stand"], strict=True)]
+    assert b'"umbrella"' not in relay(RESPONSES, say(DELTAS[0], *places), on_unsafe=action)
+
+
 def test_ids_that_are_another_each_time_hide_no_word_that_is_told_in_parts() -> None:
     texts = ["all "] * 9 + ["um", "brel", "la", " it is"]
     frames = say(DELTAS[0], *[(f"id{number}", 0, text) for number, text in enumerate(texts)])
