@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Final
 
 from proxy.beside import BEHIND_S
 from proxy.wire.adapter import Chunk, Frames
@@ -62,16 +63,24 @@ class Cutter:
         return chunks
 
 
+_MOST_BEHIND: Final = 64 * 1024
+"""Bytes that are read behind the end of a stream: a server that says more is left."""
+
+
 async def drain(cutter: Cutter, chunks: AsyncIterator[bytes]) -> str | None:
     """Read for a moment what is behind the end, so that the connection can serve again; nobody is sent it.
 
     Returns:
         What was wrong behind the end, as the record says it; None when nothing was.
     """
+    left = _MOST_BEHIND
     try:
         async with asyncio.timeout(BEHIND_S):
             async for data in chunks:
                 cutter.cut(data)
+                left -= len(data)
+                if left < 0:
+                    break
         cutter.cut(None)
     except TimeoutError:
         pass  # the connection is closed with the call

@@ -143,3 +143,20 @@ async def test_a_translated_message_ends_though_the_chat_stream_does_not(frames:
         said = b"".join([part async for part in reply.chunks])
     assert said.endswith(b'event: message_stop\ndata: {"type":"message_stop"}\n\n')
     assert b'"stop_reason":"end_turn"' in said
+
+
+async def test_what_is_behind_the_end_is_read_up_to_a_bound() -> None:
+    read = 0
+
+    async def flood() -> AsyncIterator[bytes]:
+        nonlocal read
+        for frame in (chunk({"content": "my sun"}), chunk({}, "stop"), b"data: [DONE]\n\n"):
+            yield frame
+        for _ in range(10_000):
+            read += 1024
+            yield b"\n" * 1024
+
+    sink, progress = Sink(), Progress()
+    await relayed("window", progress, sink).run(flood())
+    assert sink.sent.endswith(b"[DONE]\n\n")
+    assert read < 128 * 1024
