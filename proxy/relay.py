@@ -370,7 +370,7 @@ class Relay:
         """Send a comment and an empty frame while text is held, so that no client's timer fires (W-28)."""
         every = self._plan.stream.heartbeat_s
         while True:  # begun when the first pause is over
-            holding = any(gate.holding for gate in self._gates.values())
+            holding = not self.ended and any(gate.holding for gate in self._gates.values())
             if holding and perf_counter() - self._last_write >= every:
                 await self._write(COMMENT + self._frames.empty())
             await asyncio.sleep(every)

@@ -46,7 +46,8 @@ class ChatBacked:
 
     Args:
         model: the model server.
-        patience_s: how long a message whose model has finished waits for the token counts, which its end carries.
+        patience_s: how long a message whose model has finished waits for the token counts, which its end carries, while
+            its server sends nothing but comments or empty deltas. One that is silent has its `idle_timeout_s`.
     """
 
     def __init__(self, model: Model, patience_s: float = 5.0) -> None:
@@ -76,28 +77,26 @@ class ChatBacked:
 
 async def _translate(chunks: AsyncIterator[bytes], patience_s: float) -> AsyncGenerator[bytes]:
     translator = ChatToMessages()
-    until: float | None = None
+    now = asyncio.get_running_loop().time
+    since: float | None = None
     try:
-        while not translator.ended and (data := await _next(chunks, until)) is not None:
+        while not translator.ended and (data := await anext(chunks, None)) is not None:
             events = translator.feed(data)
             if events:
                 yield events
-            if not translator.finished:
-                until = None
-            elif until is None:
-                until = asyncio.get_running_loop().time() + patience_s
+            since = (now() if since is None else since) if translator.finished else None
+            if since is not None and now() - since > patience_s:
+                break  # it sends, and says nothing
         yield translator.close()
-        until = asyncio.get_running_loop().time() + BEHIND_S  # read what is left: the connection can serve again
+        until = now() + BEHIND_S  # read what is left: the connection can serve again
         while await _next(chunks, until) is not None:
             pass
     except ValueError as error:
         raise _unreadable() from error
 
 
-async def _next(chunks: AsyncIterator[bytes], until: float | None) -> bytes | None:
-    """Return what comes next; None at the end, or when a model that has finished has nothing more to say for long."""
-    if until is None:
-        return await anext(chunks, None)
+async def _next(chunks: AsyncIterator[bytes], until: float) -> bytes | None:
+    """Return what comes next; None at the end, and when the time is over."""
     try:
         async with asyncio.timeout_at(until):
             return await anext(chunks, None)

@@ -101,10 +101,11 @@ async def test_the_end_of_a_stream_leaves_though_the_model_server_stays(mode: st
 
 
 class Chat:
-    """A chat model that says these frames and then stays."""
+    """A chat model that says these frames, pausing between them, and then stays."""
 
-    def __init__(self, *frames: bytes) -> None:
+    def __init__(self, *frames: bytes, pause_s: float = 0.0) -> None:
         self._frames = frames
+        self._pause_s = pause_s
 
     async def complete(self, path: str, body: bytes, headers: object) -> None:
         raise AssertionError
@@ -128,6 +129,7 @@ class Chat:
     async def _say(self) -> AsyncIterator[bytes]:
         for frame in self._frames:
             yield frame
+            await asyncio.sleep(self._pause_s)
         while True:
             await asyncio.sleep(0.02)
             yield b": ping\n\n"
@@ -160,3 +162,15 @@ async def test_what_is_behind_the_end_is_read_up_to_a_bound() -> None:
     await relayed("window", progress, sink).run(flood())
     assert sink.sent.endswith(b"[DONE]\n\n")
     assert read < 128 * 1024
+
+
+async def test_a_translated_message_loses_nothing_to_a_pause() -> None:  # W-31
+    usage = b'data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3}}\n\n'
+    frames = [said("my ", "stop"), said("sun", "stop"), usage, b"data: [DONE]\n\n"]
+    model = ChatBacked(Chat(*frames, pause_s=0.3), patience_s=0.1)  # type: ignore[arg-type]
+    body = orjson.dumps({"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "hi"}]})
+    async with asyncio.timeout(PATIENCE_S), model.stream("/messages", body, ()) as reply:
+        told = b"".join([part async for part in reply.chunks])
+    assert b'"text":"sun"' in told
+    assert b'"output_tokens":3' in told
+    assert told.endswith(b'event: message_stop\ndata: {"type":"message_stop"}\n\n')
