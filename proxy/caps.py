@@ -28,8 +28,8 @@ _BOUNDS: Final[Mapping[str, tuple[str, ...]]] = {
 
 def check_caps(body: Mapping[str, Any], adapter: Adapter, limits: LimitsConfig) -> None:
     """Raise 400 when the caller asks for more choices or tokens than the proxy allows (X-07)."""
-    counts = {"n": adapter.choice_count(body), **{name: _count(name, body) for name in _CHOICES if name in body}}
-    for name, count in counts.items():
+    counts = [("n", adapter.choice_count(body)), *[(name, _count(name, body)) for name in _CHOICES if name in body]]
+    for name, count in counts:
         if count > limits.max_choices:
             raise invalid(f"The request asks for {count} choices; at most {limits.max_choices} are allowed.", name)
     for name, wanted in body.items():

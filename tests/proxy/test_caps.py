@@ -70,3 +70,8 @@ def test_no_tokens_at_all_is_no_bound_where_there_is_a_limit(name: str) -> None:
     with pytest.raises(RequestError, match="must be a positive number"):
         check_caps({name: 0}, CHAT, LimitsConfig(max_tokens=9))
     check_caps({name: 0}, CHAT, LimitsConfig())
+
+
+def test_what_a_route_counts_is_not_undone_by_the_word_for_it() -> None:
+    with pytest.raises(RequestError, match="asks for 6 choices"):
+        check_caps({"prompt": ["a", "b", "c"], "n": 2}, COMPLETIONS, LimitsConfig(max_choices=4))
