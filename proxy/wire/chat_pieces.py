@@ -61,6 +61,8 @@ def delta_pieces(value: object, holder: str = "delta") -> list[Piece]:
         holder: name of the member of the choice that it is.
     """
     delta = as_object(value)
+    if isinstance(value, str):  # text, to whoever takes a delta for that
+        return [_stray_text(value, holder)] if value else []
     if delta is None:
         return leaf_pieces(value, "/message", (holder,), "other")
     pieces: list[Piece] = []
@@ -80,11 +82,10 @@ def choice_pieces(choice: Mapping[str, Any]) -> list[Piece]:
     """Return the text of a choice beside its delta."""
     pieces: list[Piece] = []
     for key, child in choice.items():
-        if key == "message" and isinstance(child, dict):
-            pieces += _message_pieces(cast("dict[str, Any]", child))
+        if key == "message" and isinstance(child, dict | list | str):
+            pieces += _message_pieces(cast("object", child))
         elif key == "text" and isinstance(child, str):
-            said = Piece("/message/content", "text", child, (key,), alone=True, places=("/choice/text",))
-            pieces += [said] if child else []
+            pieces += [_stray_text(child, key)] if child else []
         elif key not in CHOICE_STRUCTURE:
             pieces += member_pieces(key, child, "/choice", (key,), "other")
         elif key == "finish_reason" and child is not None and not fits(key, child):
@@ -92,7 +93,12 @@ def choice_pieces(choice: Mapping[str, Any]) -> list[Piece]:
     return pieces
 
 
-def _message_pieces(message: Mapping[str, Any]) -> list[Piece]:
+def _stray_text(text: str, key: str) -> Piece:
+    """Return a text of a choice that stands where no delta has it."""
+    return Piece("/message/content", "text", text, (key,), alone=True, places=(f"/choice/{key}",))
+
+
+def _message_pieces(message: object) -> list[Piece]:
     """Return the texts of a message where a delta should be: some clients take the one for the other."""
     return [
         replace(piece, alone=True, places=tuple([f"/choice{name}" for name in (*piece.places, piece.field)]))

@@ -100,7 +100,9 @@ def _read_end(raw: bytes, body: dict[str, Any]) -> Chunk:
     segments = SegmentList("assistant", 0, 0)
     delta = _open(segments, body, "delta")
     for key, child in delta.items():
-        if not (key == "stop_reason" and fits(key, child)):
+        if key in _MEMBERS:
+            segments.add(f"/delta/{key}", _MEMBERS[key], child)
+        elif not (key == "stop_reason" and fits(key, child)):
             add_member(segments, key, child, "/delta")
     if not is_usage(body.get("usage")):
         segments.add("/usage", "other", body.get("usage"))
@@ -190,8 +192,21 @@ def _stray_pieces(body: dict[str, Any], known: frozenset[str], part: str = "/") 
     segments = SegmentList("assistant", 0, 0)
     for key, child in body.items():
         if key not in known:
-            segments.add_member("", key, "other", child)
+            _add_stray(segments, key, child)
     return _to_pieces(segments.found, body, part)
+
+
+def _add_stray(segments: SegmentList, key: str, value: object) -> None:
+    """Add a member where this event has none; a client may read a delta or a block of any event at all."""
+    inner = as_object(value) if (key,) in _HOLDERS else None
+    if inner is None:
+        segments.add_member("", key, "other", value)
+        return
+    for name, child in inner.items():
+        if name in _MEMBERS:
+            segments.add(f"/{key}/{name}", _MEMBERS[name], child)
+        else:
+            segments.add_member(f"/{key}", name, "other", child)
 
 
 def _to_pieces(found: Sequence[Segment], body: dict[str, Any], part: str = "/") -> tuple[Piece, ...]:
@@ -216,6 +231,8 @@ def _to_pieces(found: Sequence[Segment], body: dict[str, Any], part: str = "/") 
 
 
 def _field_of(at: Sequence[str | int], kind: Kind, part: str) -> str:
+    if at[:2] == _BEGUN and kind in _LEAVES:  # a client goes on with the blocks that a message begins with
+        return TEXT if kind == "text" else f"/content/{at[2] if at[2:] else 0}/{_LEAVES[kind]}"
     if at[:1] in _HOLDERS and at[1:2] in _RUNNING and kind in _LEAVES:
         return TEXT if kind == "text" else part + _LEAVES[kind]
     if at in (("content_block", "input"), ("delta", "partial_json")):
@@ -224,8 +241,10 @@ def _field_of(at: Sequence[str | int], kind: Kind, part: str) -> str:
     return part + "/".join([escape(str(key)) for key in inner])
 
 
+_BEGUN: Final = ("message", "content")
 _HOLDERS: Final = (("content_block",), ("delta",))
 _RUNNING: Final = (("text",), ("thinking",))
+_UNPLACED: Final = frozenset({"/thinking", "/arguments"})
 _LEAVES: Final[Mapping[str, str]] = {"text": "text", "reasoning": "thinking", "refusal": "refusal"}
 
 
@@ -258,11 +277,12 @@ class MessageFrames:
         head: until the upstream's `message_start` shows its own.
     """
 
-    __slots__ = ("_fields", "_head", "_left", "_number", "_open", "_spoke", "model")
+    __slots__ = ("_fields", "_head", "_last", "_left", "_number", "_open", "_spoke", "model")
 
     def __init__(self, head: Head) -> None:
         self._head = head
         self._fields: set[str] = set()
+        self._last = "/"
         self._left = 0
         self._number: dict[int, int] = {}
         self._open = False
@@ -283,15 +303,20 @@ class MessageFrames:
             model = self._head.members.get("model")
             self.model = model if isinstance(model, str) else None
         if not chunk.part:
-            return (chunk,)
+            return (replace(chunk, pieces=tuple(map(self._place, chunk.pieces))),) if chunk.pieces else (chunk,)
         for piece in chunk.pieces:
             if piece.kind in RUNNING and piece.at[:1] in _HOLDERS and piece.text:
                 self._note_speaker(piece.kind, body["index"])
         self._fields.update([piece.field for piece in chunk.pieces if piece.field != TEXT])
+        self._last = chunk.part
         if body.get("type") == "content_block_stop":
             chunk = replace(chunk, ends=tuple(self._fields))
             self._fields = set()
         return (chunk,)
+
+    def _place(self, piece: Piece) -> Piece:
+        """Return a piece of an event without a number: what stands in it as in a delta goes on with the last block."""
+        return replace(piece, field=self._last + piece.field[1:]) if piece.field in _UNPLACED else piece
 
     def _note_speaker(self, kind: str, index: int) -> None:
         spoke = self._spoke.setdefault(kind, {})
