@@ -27,7 +27,9 @@ from supervisors.types import Capability, Cause, Context, Exchange, Scope, Stage
 from supervisors.variants import Usage
 
 EXCHANGE_FACTOR = 16
-"""How many texts of the greatest length one exchange may have: a second and a half of CPU with the default."""
+"""How many texts of the greatest length one exchange may have."""
+EXCHANGE_WINDOWS = 4_096
+"""Windows of one exchange at most: about five seconds of CPU."""
 LOOP_CHARS = 2_000
 """Up to here an exchange costs about a millisecond and is judged on the loop, above it in a thread."""
 
@@ -77,6 +79,7 @@ class EmbeddedGuard(BaseModel):
             diluted otherwise, and raises false alarms with every sentence of a harmless one.
         max_windows: windows of 2,000 characters a text may have; of a longer one the verdict is
             ``unknown/over_limit``. Every window is one more chance of a false alarm, and costs a millisecond or two.
+            An exchange may have 16 texts of this length, and 4,096 windows at most.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -93,7 +96,7 @@ class EmbeddedGuard(BaseModel):
     variants: frozenset[VariantName] = VARIANTS
     granularity: Literal["segment", "sentence"] = "segment"
     on_language: OnLanguage = "judge"
-    max_windows: int = Field(default=MAX_WINDOWS, ge=1, le=1_024)
+    max_windows: int = Field(default=MAX_WINDOWS, ge=1, le=MAX_WINDOWS)
 
     _weights: Weights = PrivateAttr()
     _limits: dict[HeadName, float] = PrivateAttr()
@@ -192,7 +195,8 @@ class EmbeddedGuard(BaseModel):
 
     def _score(self, normalised: str, scope: Scope, transform: str | None, found: _Findings, *, bounded: bool) -> None:
         windows = count_windows(len(normalised))
-        if (bounded and windows > self.max_windows) or found.windows + windows > EXCHANGE_FACTOR * self.max_windows:
+        most = min(EXCHANGE_FACTOR * self.max_windows, EXCHANGE_WINDOWS)
+        if (bounded and windows > self.max_windows) or found.windows + windows > most:
             found.over_limit = True
             return
         found.windows += windows

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from math import exp, fsum, isfinite, sqrt
 from operator import mul
 from pathlib import Path
+from time import sleep
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
@@ -191,7 +192,9 @@ def score_text(weights: Weights, text: str) -> dict[HeadName, float] | None:
 def score_normalised(weights: Weights, normalised: str) -> dict[HeadName, float]:
     """Return the logit a head of a normalised text that is not empty, however many windows it has."""
     best: dict[HeadName, float] = {}
-    for window in cut_windows(normalised):
+    for number, window in enumerate(cut_windows(normalised)):
+        if number:
+            sleep(0)  # a thread that only computes holds the interpreter for five milliseconds at a time
         counts = count_features(window, weights.header.bits)
         for head in weights.tables:
             logit = score_window(weights, head, counts)

@@ -212,27 +212,23 @@ def test_canaries_in_a_megabyte_of_any_field_are_all_found(name: str, where: str
 
 
 @pytest.mark.parametrize("where", FIELDS)
-def test_the_embedded_guard_says_of_a_megabyte_of_any_field_that_it_is_too_much(where: str) -> None:  # D-05, LG-05
+def test_the_embedded_guard_finds_a_request_in_a_megabyte_of_any_field(where: str) -> None:  # D-05, G-04
     guard = EmbeddedGuard(scopes=EVERYWHERE)
-    verdict = guard.judge(field(*FIELDS[where], hide(MEGABYTE, CRIME)[0]))
-    assert (verdict.label, verdict.cause) == (Label.UNKNOWN, Cause.OVER_LIMIT)
-
-
-@pytest.mark.parametrize("where", FIELDS)
-def test_the_embedded_guard_finds_a_request_in_any_field(where: str) -> None:  # D-05, G-04
-    guard = EmbeddedGuard(scopes=EVERYWHERE)
-    quiet = SENTENCE * 1_000
-    for at in (0, len(quiet) // 2 // 45 * 45, len(quiet)):
-        text = f"{quiet[:at]}{(CRIME + ' ') * 12}{quiet[at:]}"
-        assert guard.judge(field(*FIELDS[where], text)).label is Label.UNSAFE
+    share = SHARES[list(FIELDS).index(where) % len(SHARES)]  # each place in some fields
+    assert guard.judge(field(*FIELDS[where], ask(MEGABYTE, share))).label is Label.UNSAFE
 
 
 @pytest.mark.parametrize("share", SHARES)
-def test_the_embedded_guard_judges_a_megabyte_where_it_is_told_to(share: float) -> None:  # D-05, LG-05
-    guard = EmbeddedGuard(max_windows=1_024)
-    at = round(len(MEGABYTE) * share / len(SENTENCE)) * len(SENTENCE)
-    assert guard.judge(exchange(f"{MEGABYTE[:at]}{(CRIME + ' ') * 12}{MEGABYTE[at:]}")).label is Label.UNSAFE
+def test_the_embedded_guard_finds_a_request_anywhere_in_a_megabyte(share: float) -> None:  # D-05
+    guard = EmbeddedGuard()
+    assert guard.judge(exchange(ask(MEGABYTE, share))).label is Label.UNSAFE
     assert share or guard.judge(exchange(MEGABYTE)).label is Label.SAFE
+
+
+def ask(text: str, share: float) -> str:
+    """Put a request that fills a good part of a window into a text."""
+    at = round(len(text) * share / len(SENTENCE)) * len(SENTENCE)
+    return f"{text[:at]}{(CRIME + ' ') * 12}{text[at:]}"
 
 
 @pytest.mark.parametrize("mode", ["stretch", "sentence"])
@@ -258,15 +254,11 @@ def test_presidio_finds_a_name_anywhere_in_any_field(where: str) -> None:  # D-0
     assert (whole.label, whole.cause) == (Label.UNKNOWN, Cause.OVER_LIMIT)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_the_embedded_guard_finds_a_request_in_what_it_can_judge_and_calls_more_unknown(share: float) -> None:
-    quiet = MEGABYTE[: 45 * 2_000]  # about as long as 64 windows
-    at = round(len(quiet) * share / 45) * 45
-    guard = EmbeddedGuard()
-    assert guard.judge(exchange(f"{quiet[:at]}{(CRIME + ' ') * 12}{quiet[at:]}")).label is Label.UNSAFE
-    long = exchange(f"{MEGABYTE[:at]} {CRIME} {MEGABYTE[at:]}")
+def test_the_embedded_guard_calls_unknown_what_it_may_not_judge() -> None:  # LG-05: never safe
+    guard = EmbeddedGuard(max_windows=64)
+    long = exchange(f"{CRIME} {MEGABYTE} {CRIME}")
     verdict = guard.judge(long)
-    assert (verdict.label, verdict.cause) == (Label.UNKNOWN, Cause.OVER_LIMIT)  # LG-05: never safe
+    assert (verdict.label, verdict.cause) == (Label.UNKNOWN, Cause.OVER_LIMIT)
     assert_cost(lambda: guard.judge(long), 5_000)
 
 

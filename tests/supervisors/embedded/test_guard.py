@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from supervisors.ask import ask, is_local, judged_stages, stream_capability
 from supervisors.embedded.calibrate import ThresholdsFile, write_thresholds
-from supervisors.embedded.features import MAX_WINDOWS
-from supervisors.embedded.guard import EXCHANGE_FACTOR, EmbeddedGuard
+from supervisors.embedded.features import WINDOW_CHARS, WINDOW_STEP
+from supervisors.embedded.guard import EXCHANGE_FACTOR, EXCHANGE_WINDOWS, EmbeddedGuard
 from supervisors.embedded.heldout import read_calibration
 from supervisors.embedded.model import score_text
 from supervisors.embedded.shipped import shipped_weights
@@ -157,21 +157,32 @@ async def test_an_empty_text_is_not_judged(text: str) -> None:  # LG-03
     assert (verdict.label, verdict.score, verdict.detail) == (Label.SAFE, None, "empty")
 
 
-async def test_more_than_64_windows_are_unknown() -> None:  # LG-05
-    fits, too_long = "rose " * 19_300, "rose " * 19_301
-    assert EmbeddedGuard().judge(exchange(fits.strip())).label is Label.SAFE
-    verdict = await EmbeddedGuard().assess(exchange(too_long + "end"), context())
+@pytest.mark.parametrize("most", [1, 64])
+async def test_more_windows_than_are_allowed_are_unknown(most: int) -> None:  # LG-05
+    guard = EmbeddedGuard(max_windows=most)
+    fits = "rose " * ((WINDOW_CHARS + WINDOW_STEP * (most - 1)) // 5)
+    assert guard.judge(exchange(fits.strip())).label is Label.SAFE
+    verdict = await guard.assess(exchange(fits + "rose end"), context())
+    assert (verdict.label, verdict.cause) == (Label.UNKNOWN, Cause.OVER_LIMIT)
+
+
+async def test_more_than_1024_windows_are_unknown_by_default() -> None:  # D-05
+    verdict = await EmbeddedGuard().assess(exchange("rose " * 307_400), context())
     assert (verdict.label, verdict.cause) == (Label.UNKNOWN, Cause.OVER_LIMIT)
 
 
 def test_a_finding_beats_a_text_that_is_too_long() -> None:
-    verdict = EmbeddedGuard().judge(exchange("rose " * 20_000, "ok", HARMFUL))
+    verdict = EmbeddedGuard(max_windows=64).judge(exchange("rose " * 20_000, "ok", HARMFUL))
     assert verdict.label is Label.UNSAFE
 
 
-def test_the_work_for_one_exchange_is_bounded() -> None:  # G-13
-    many = [QUIET * 700 + f"Day {number}." for number in range(EXCHANGE_FACTOR * MAX_WINDOWS // 50)]
-    verdict = EmbeddedGuard(variants=frozenset()).judge(exchange(*many))
+@pytest.mark.parametrize(
+    ("most", "texts"), [(64, EXCHANGE_FACTOR * 64 // 22 + 1), (1_024, EXCHANGE_WINDOWS // 700 + 1)]
+)
+def test_the_work_for_one_exchange_is_bounded(most: int, texts: int) -> None:  # G-13
+    long = QUIET * 700 if most == 64 else "rose " * 210_000
+    guard = EmbeddedGuard(variants=frozenset(), max_windows=most)
+    verdict = guard.judge(exchange(*[f"{long}Day {number}." for number in range(texts)]))
     assert (verdict.label, verdict.cause) == (Label.UNKNOWN, Cause.OVER_LIMIT)
 
 
