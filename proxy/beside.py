@@ -34,6 +34,8 @@ async def beside(*background: Coroutine[Any, Any, None]) -> AsyncGenerator[None]
 
 BEHIND_S: Final = 1.0
 """How long what has finished waits for the end of its stream, in seconds: text, or the usage, may come before that."""
+MOST_BEHIND: Final = 64 * 1024
+"""Bytes that are read behind the end of a stream: a server that says more is left."""
 
 
 async def next_or_late(

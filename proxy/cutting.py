@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Final
 
-from proxy.beside import BEHIND_S
+from proxy.beside import BEHIND_S, MOST_BEHIND
 from proxy.wire.adapter import Chunk, Frames
 from proxy.wire.sse import Frame, SseParser
 from supervisors.errors import UpstreamError
@@ -18,6 +18,9 @@ from supervisors.errors import UpstreamError
 
 class BadStream(ValueError):
     """The upstream's stream is not made of events of this family."""
+
+    kind: Final = "protocol"
+    """As the record says it."""
 
 
 class Cutter:
@@ -63,17 +66,13 @@ class Cutter:
         return chunks
 
 
-_MOST_BEHIND: Final = 64 * 1024
-"""Bytes that are read behind the end of a stream: a server that says more is left."""
-
-
 async def drain(cutter: Cutter, chunks: AsyncIterator[bytes]) -> str | None:
     """Read for a moment what is behind the end, so that the connection can serve again; nobody is sent it.
 
     Returns:
         What was wrong behind the end, as the record says it; None when nothing was.
     """
-    left = _MOST_BEHIND
+    left = MOST_BEHIND
     try:
         async with asyncio.timeout(BEHIND_S):
             async for data in chunks:

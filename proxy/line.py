@@ -297,10 +297,10 @@ class Line:
         try:
             await relay.run(chunks)
         except (UpstreamError, BadStream) as error:
-            kind = error.kind if isinstance(error, UpstreamError) else "protocol"
-            self._progress.outcome, self._progress.upstream_error = "upstream_error", kind
-            shown = self.tell(error) if isinstance(error, UpstreamError) else bad_reply()
-            await relay.abort(shown)
+            self._progress.upstream_error = error.kind
+            if not self._progress.complete:  # behind the end nothing is wrong with the reply
+                self._progress.outcome = "upstream_error"
+                await relay.abort(self.tell(error) if isinstance(error, UpstreamError) else bad_reply())
         if not self.started:
             raise self._refuse_reply()  # the model server ended its stream without a single event
 

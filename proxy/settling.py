@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from proxy.beside import BEHIND_S
 from proxy.stream import Gate
 from proxy.wire.adapter import Chunk
+
+DOUBTED_S: Final = 5.0
+"""How long a choice that has said more behind its finish waits for what it may say next."""
 
 
 class Finishes:
     """The choices that have finished, and until when each waits for what may come behind its finish.
 
     A choice that says more behind its finish had not finished: a server may give a reason with every chunk. From then
-    on only the end of the stream ends it.
+    on the end of the stream ends it, or a longer time in which it says nothing more.
     """
 
     __slots__ = ("_doubted", "_until")
@@ -32,7 +37,7 @@ class Finishes:
         choice = chunk.choice or 0
         if before and any(piece.text for piece in chunk.pieces):
             self._doubted.add(choice)
-            self._until.pop(choice, None)
+            self._until[choice] = now + DOUBTED_S
         elif not gate.judged and choice not in self._doubted:
             self._until.setdefault(choice, now + BEHIND_S)
 

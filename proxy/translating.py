@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import orjson
 
-from proxy.beside import BEHIND_S
+from proxy.beside import BEHIND_S, MOST_BEHIND
 from proxy.ports import CallerHeaders, Model, Reply, ReplyStream
 from proxy.upstream_errors import protocol_error
 from proxy.wire.body import load_exactly
@@ -88,9 +88,9 @@ async def _translate(chunks: AsyncIterator[bytes], patience_s: float) -> AsyncGe
             if since is not None and now() - since > patience_s:
                 break  # it sends, and says nothing
         yield translator.close()
-        until = now() + BEHIND_S  # read what is left: the connection can serve again
-        while await _next(chunks, until) is not None:
-            pass
+        until, left = now() + BEHIND_S, MOST_BEHIND  # read what is left: the connection can serve again
+        while left >= 0 and (data := await _next(chunks, until)) is not None:
+            left -= len(data)
     except ValueError as error:
         raise _unreadable() from error
 

@@ -71,3 +71,18 @@ async def test_a_connection_serves_again_after_a_stream(tmp_path: Path, route: s
                 reply = await client.post(route, json=body)
                 assert reply.status_code == 200
         assert up.connections == 1
+
+
+@pytest.mark.parametrize("judged", [True, False])
+@pytest.mark.parametrize("route", ["/v1/chat/completions", "/v1/messages"])
+async def test_a_connection_that_breaks_behind_the_end_breaks_no_reply(  # W-06
+    tmp_path: Path, route: str, *, judged: bool
+) -> None:
+    body = chat_body(stream=True) if route.endswith("completions") else message_body(stream=True)
+    async with FakeUpstream() as up, serving(guarded(up, tmp_path, policies=OUTPUT if judged else policy())) as proxy:
+        up.script(Answer(frames=[*FRAMES, b": bye\n\n"], end_at=len(FRAMES)))
+        async with httpx.AsyncClient(base_url=proxy.url) as client:
+            reply = await client.post(route, json=body)
+        assert b"error" not in reply.content
+        (record,) = await proxy.wait_records()
+        assert (record["outcome"], record["client"]["terminator"]) == ("answered", "done")

@@ -11,7 +11,7 @@ import pytest
 from proxy.beside import BEHIND_S
 from proxy.call import Progress
 from proxy.relay import Judging, Relay
-from proxy.settling import Finishes
+from proxy.settling import DOUBTED_S, Finishes
 from proxy.stream import Gate
 from proxy.translating import ChatBacked
 from proxy.wire.adapter import Chunk, Piece
@@ -36,16 +36,18 @@ def gate_of(*chunks: Chunk) -> Gate:
     return gate
 
 
-def test_a_finish_is_due_after_a_moment_and_one_that_text_follows_never() -> None:
+def test_a_finish_is_due_after_a_moment_and_one_that_text_follows_after_a_longer_one() -> None:
     finishes, gate = Finishes(), gate_of(says("my sun", "stop"))
     finishes.note(says("my sun", "stop"), gate, before=False, now=10.0)
     finishes.note(says(""), gate, before=True, now=10.5)
     assert (finishes.wait_s(10.5), finishes.due(10.9), finishes.due(10.0 + BEHIND_S)) == (BEHIND_S - 0.5, [], [0])
     assert finishes.wait_s(12.0) is None
     finishes.note(says("", "stop"), gate, before=True, now=12.0)
-    finishes.note(says("more"), gate, before=True, now=12.1)
-    finishes.note(says("", "stop"), gate, before=True, now=12.2)
-    assert finishes.wait_s(12.3) is None
+    finishes.note(says("more"), gate, before=True, now=12.25)
+    finishes.note(says("", "stop"), gate, before=True, now=12.5)
+    assert finishes.wait_s(12.25) == DOUBTED_S
+    finishes.note(says("and more"), gate, before=True, now=13.0)
+    assert (finishes.due(12.25 + DOUBTED_S), finishes.due(13.0 + DOUBTED_S)) == ([], [0])
 
 
 @pytest.mark.parametrize("reason", ["", 0, False, "null"], ids=repr)
@@ -106,6 +108,7 @@ class Chat:
     def __init__(self, *frames: bytes, pause_s: float = 0.0) -> None:
         self._frames = frames
         self._pause_s = pause_s
+        self.sent = 0
 
     async def complete(self, path: str, body: bytes, headers: object) -> None:
         raise AssertionError
@@ -128,6 +131,7 @@ class Chat:
 
     async def _say(self) -> AsyncIterator[bytes]:
         for frame in self._frames:
+            self.sent += 1
             yield frame
             await asyncio.sleep(self._pause_s)
         while True:
@@ -162,6 +166,15 @@ async def test_what_is_behind_the_end_is_read_up_to_a_bound() -> None:
     await relayed("window", progress, sink).run(flood())
     assert sink.sent.endswith(b"[DONE]\n\n")
     assert read < 128 * 1024
+
+
+async def test_so_is_what_is_behind_the_end_of_a_translated_one() -> None:
+    chat = Chat(said("my sun", "stop"), b"data: [DONE]\n\n", *[b"\n" * 1024] * 10_000)
+    body = orjson.dumps({"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "hi"}]})
+    async with asyncio.timeout(PATIENCE_S), ChatBacked(chat).stream("/messages", body, ()) as reply:  # type: ignore[arg-type]
+        told = b"".join([part async for part in reply.chunks])
+    assert told.endswith(b'event: message_stop\ndata: {"type":"message_stop"}\n\n')
+    assert chat.sent < 128
 
 
 async def test_a_translated_message_loses_nothing_to_a_pause() -> None:  # W-31
