@@ -14,7 +14,7 @@ _NUMBERS: Final = _TOKEN_COUNTS | {"temperature", "top_p", "top_k", "frequency_p
 """Fields that are numbers on every route that has them; a word there is the caller's mistake, not content."""
 _SERVERS_OWN: Final = frozenset({"n_predict", "max_new_tokens"})
 """Other words for `max_tokens` that some servers prefer to it; read only where there is a limit to keep."""
-_CHOICES: Final = ("n", "best_of")
+_CHOICES: Final = ("n", "n_cmpl", "best_of", "num_return_sequences", "candidate_count")
 """Fields that make a model server generate several replies, on whatever route a server reads them."""
 _WORDS: Final[Mapping[type, str]] = {str: "a text", bool: "true or false", list: "a list", dict: "an object"}
 _BOUNDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -28,10 +28,7 @@ _BOUNDS: Final[Mapping[str, tuple[str, ...]]] = {
 
 def check_caps(body: Mapping[str, Any], adapter: Adapter, limits: LimitsConfig) -> None:
     """Raise 400 when the caller asks for more choices or tokens than the proxy allows (X-07)."""
-    counts = [("n", adapter.choice_count(body)), *[(name, _count(name, body)) for name in _CHOICES if name in body]]
-    for name, count in counts:
-        if count > limits.max_choices:
-            raise invalid(f"The request asks for {count} choices; at most {limits.max_choices} are allowed.", name)
+    _check_choices(body, adapter.choice_count(body), limits.max_choices)
     for name, wanted in body.items():
         if name in _NUMBERS and wanted is not None:
             _check_number(name, wanted, limits.max_tokens)
@@ -39,6 +36,15 @@ def check_caps(body: Mapping[str, Any], adapter: Adapter, limits: LimitsConfig) 
         for name in _SERVERS_OWN:
             if body.get(name) is not None:
                 _check_number(name, body[name], limits.max_tokens)
+
+
+def _check_choices(body: Mapping[str, Any], choices: int, most: int) -> None:
+    """Raise 400 for more replies than allowed: each field counts for every prompt of the request."""
+    counts = {name: _count(name, body) for name in _CHOICES if name in body}
+    prompts = max(1, choices // max(1, counts.get("n", 1)))
+    for name, count in {"n": choices, **{name: prompts * count for name, count in counts.items()}}.items():
+        if count > most:
+            raise invalid(f"The request asks for {count} choices; at most {most} are allowed.", name)
 
 
 def _count(name: str, body: Mapping[str, Any]) -> int:

@@ -69,7 +69,7 @@ class Pipeline:
             progress.outcome = "upstream_error"
             return deadline_exceeded()
         except RequestError as refused:
-            return refused
+            return None if progress.complete else refused
         except UpstreamError as failed:
             progress.outcome = "upstream_error"
             progress.upstream_error = failed.kind

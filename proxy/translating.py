@@ -84,8 +84,11 @@ async def _translate(chunks: AsyncIterator[bytes], patience_s: float) -> AsyncGe
             events = translator.feed(data)
             if events:
                 yield events
-            since = (now() if since is None else since) if translator.finished else None
-            if since is not None and now() - since > patience_s:
+            if events or not translator.finished:
+                since = None
+            elif since is None:
+                since = now()
+            elif now() - since > patience_s:
                 break  # it sends, and says nothing
         yield translator.close()
         until, left = now() + BEHIND_S, MOST_BEHIND  # read what is left: the connection can serve again

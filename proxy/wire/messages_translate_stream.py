@@ -43,8 +43,8 @@ class ChatToMessages:
 
     @property
     def finished(self) -> bool:
-        """Say whether the model has given its reason to stop, and its end may follow at once."""
-        return self._finish is not None and not self._doubted
+        """Say whether the model has given its reason to stop, and nothing of what follows has come yet."""
+        return self._finish is not None and not self._doubted and not self._parser.partial
 
     @property
     def ended(self) -> bool:

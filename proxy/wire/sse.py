@@ -65,6 +65,11 @@ class SseParser:
             return self._feed_with_returns(buffer)
         return self._cut(buffer)
 
+    @property
+    def partial(self) -> bool:
+        """Say whether a part of a frame has come."""
+        return bool(self._buffer)
+
     def close(self) -> list[Frame]:
         """Return the last frame if the stream ended without its blank line."""
         rest, self._buffer = self._buffer, b""

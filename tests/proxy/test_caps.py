@@ -54,7 +54,7 @@ def test_a_servers_own_word_for_tokens_keeps_the_limit(name: str, value: object)
 
 
 @pytest.mark.parametrize("adapter", [CHAT, COMPLETIONS, MESSAGES, RESPONSES], ids=lambda adapter: adapter.route)
-@pytest.mark.parametrize("name", ["n", "best_of"])
+@pytest.mark.parametrize("name", ["n", "best_of", "n_cmpl", "num_return_sequences", "candidate_count"])
 @pytest.mark.parametrize("value", [5, "5", 5.0, [5], True])
 def test_no_word_for_several_replies_goes_beyond_the_limit_on_any_route(
     adapter: Adapter, name: str, value: object
@@ -75,3 +75,14 @@ def test_no_tokens_at_all_is_no_bound_where_there_is_a_limit(name: str) -> None:
 def test_what_a_route_counts_is_not_undone_by_the_word_for_it() -> None:
     with pytest.raises(RequestError, match="asks for 6 choices"):
         check_caps({"prompt": ["a", "b", "c"], "n": 2}, COMPLETIONS, LimitsConfig(max_choices=4))
+
+
+@pytest.mark.parametrize("name", ["n", "best_of", "n_cmpl"])
+def test_replies_are_counted_for_every_prompt(name: str) -> None:
+    limits = LimitsConfig(max_choices=4)
+    check_caps({"prompt": ["a", "b"], name: 2}, COMPLETIONS, limits)
+    with pytest.raises(RequestError) as caught:
+        check_caps({"prompt": ["a", "b", "c"], name: 2}, COMPLETIONS, limits)
+    assert caught.value.param == name
+    with pytest.raises(RequestError):
+        check_caps({"prompt": ["a", "b", "c"], "n": 1, name: 2}, COMPLETIONS, limits)

@@ -187,3 +187,17 @@ async def test_a_translated_message_loses_nothing_to_a_pause() -> None:  # W-31
     assert b'"text":"sun"' in told
     assert b'"output_tokens":3' in told
     assert told.endswith(b'event: message_stop\ndata: {"type":"message_stop"}\n\n')
+
+
+@pytest.mark.parametrize("silent", [True, False])
+async def test_silence_behind_a_finish_and_half_a_frame_end_no_translated_message(*, silent: bool) -> None:  # W-31
+    usage = b'data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3}}\n\n'
+    late = [said(" and moon", None), usage[:30], usage[30:]] if silent else [usage[:30], *[b" "] * 20, usage[30:]]
+    frames = [said("my sun", "stop"), *late, b"data: [DONE]\n\n"]
+    model = ChatBacked(Chat(*frames, pause_s=0.3 if silent else 0.02), patience_s=0.1)  # type: ignore[arg-type]
+    body = orjson.dumps({"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "hi"}]})
+    async with asyncio.timeout(PATIENCE_S), model.stream("/messages", body, ()) as reply:
+        told = b"".join([part async for part in reply.chunks])
+    assert (b" and moon" in told) == silent
+    assert b'"output_tokens":3' in told
+    assert told.endswith(b'event: message_stop\ndata: {"type":"message_stop"}\n\n')

@@ -220,6 +220,23 @@ async def test_a_stream_that_the_end_cuts_is_recorded_as_cut_and_verifies(tmp_pa
     assert verified.code == 0, verified.err
 
 
+async def test_a_stream_whose_end_has_left_is_not_cut_by_a_shutdown(tmp_path: Path) -> None:  # O-09
+    times = config("", tmp_path, drain_grace_s=0.0, drain_timeout_s=0.0)
+    frames = sse(*chat_chunks("one", "two"))
+    async with FakeUpstream() as up:
+        times["upstreams"]["main"]["base_url"] = up.url
+        async with serve_process(times, tmp_path) as proxy:
+            up.script(Answer(frames=[*frames, b": bye\n\n"], hold_at=len(frames)))
+            async with proxy.client.stream("POST", ROUTE, json=chat_body(stream=True)) as reply:
+                chunks, got = reply.aiter_bytes(), b""
+                while not got.endswith(frames[-1]):
+                    got += await anext(chunks)
+                proxy.send()
+                assert [chunk async for chunk in chunks] == []
+            assert await proxy.wait() == 0
+    assert outcomes(tmp_path) == ["answered"]
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_second_signal_ends_at_once_with_records_flushed(tmp_path: Path, number: int) -> None:  # O-09
     async with FakeUpstream() as up, serve_process(config(up.url, tmp_path, drain_grace_s=HANGS_S), tmp_path) as proxy:
