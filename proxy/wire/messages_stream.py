@@ -22,7 +22,7 @@ from proxy.wire.messages_error import error_frame
 from proxy.wire.messages_reply import add_member, add_message_members, message_head, refusal_members
 from proxy.wire.nested import RUNNING
 from proxy.wire.segments import JOINED, SegmentList, as_object, escape, is_word, unescape
-from proxy.wire.sse import Frame, event_frame
+from proxy.wire.sse import Frame, event_frame, only_data
 from supervisors.types import Kind, Segment
 
 MESSAGE_STOP: Final = event_frame("message_stop", {"type": "message_stop"})
@@ -56,7 +56,7 @@ def read_frame(frame: Frame) -> Chunk:
     if not isinstance(event, str) or not fits("type", event) or (frame.event and frame.event != event):
         msg = "an event has no type that is a word, or another one than its data"
         raise ValueError(msg)
-    raw = _only_data(frame, event)
+    raw = only_data(frame, event, named=True)
     match event:
         case "content_block_start":  # may hold a whole input, which a redaction writes again
             return _read_block_event(raw, cast("dict[str, Any]", load_exactly(frame.data)), event)
@@ -68,14 +68,6 @@ def read_frame(frame: Frame) -> Chunk:
             return _read_end(raw, body)
         case _:
             return _read_other(raw, body, event)
-
-
-def _only_data(frame: Frame, event: str) -> bytes:
-    """Return the frame without anything but its name and data."""
-    raw = frame.raw
-    if frame.event and raw.count(b"\n") == 3 and raw.startswith((b"event:", b"data:")):
-        return raw
-    return b"event: " + event.encode() + b"\ndata: " + frame.data.replace(b"\n", b" ") + b"\n\n"
 
 
 def _read_other(raw: bytes, body: dict[str, Any], event: str) -> Chunk:
@@ -182,7 +174,12 @@ def _join_members(pieces: Sequence[Piece], keys: Sequence[str], part: str) -> li
 
 
 _FEWEST_JOINED: Final = 2
-_MEMBERS: Final[Mapping[str, Kind]] = {"text": "text", "thinking": "reasoning", "partial_json": "tool_args"}
+_MEMBERS: Final[Mapping[str, Kind]] = {
+    "text": "text",
+    "content": "text",
+    "thinking": "reasoning",
+    "partial_json": "tool_args",
+}
 _DELTA_TYPES: Final = frozenset({*_DELTAS, "signature_delta", "citations_delta", "compaction_delta"})
 
 
@@ -237,6 +234,10 @@ def _field_of(at: Sequence[str | int], kind: Kind, part: str) -> str:
         return TEXT if kind == "text" else part + _LEAVES[kind]
     if at in (("content_block", "input"), ("delta", "partial_json")):
         return part + "arguments"  # a redaction must leave JSON, as in arguments that come in parts
+    if at in (("content_block", "content"), ("delta", "content")):  # of a compaction
+        return part + "content"
+    if at[:2] == ("content_block", "citations") and at[3:]:
+        at = ("delta", "citation", *at[3:])
     inner = at[1:] if at[0] == "content_block" else at
     return part + "/".join([escape(str(key)) for key in inner])
 

@@ -34,7 +34,7 @@ from proxy.wire.segments import (
     leaves_by_index,
     unescape,
 )
-from proxy.wire.sse import Frame
+from proxy.wire.sse import Frame, only_data
 from proxy.wire.turns import Source, Turns
 from supervisors.types import Kind, Segment
 
@@ -114,12 +114,12 @@ class EventReader:
             return (Chunk(frame.raw, body=event, error=True),)
         text = TEXTS.get(name)
         if text is not None:
-            return (self._read_text(_only_data(frame, name), event, name, text),)
-        return (self._read_object(_only_data(frame, name), event, name),)
+            return (self._read_text(only_data(frame, name), event, name, text),)
+        return (self._read_object(only_data(frame, name), event, name),)
 
     def _read_text(self, raw: bytes, event: dict[str, Any], name: str, text: Text) -> Chunk:
         value = event.get(text.key)
-        key = (name, event.get("item_id"), event.get("output_index"), event.get(text.index))
+        key = text.tell_apart(name, event)
         field = self._field if key == self._key else text.field(event)
         pieces: list[Piece] = []
         if not isinstance(value, str):
@@ -340,14 +340,6 @@ def _others(event: Mapping[str, Any], read: str | None) -> Iterator[tuple[str, A
                 raise ValueError(msg)
         elif key not in ("type", read) and not (key in FORMS and fits(key, value)):
             yield key, value
-
-
-def _only_data(frame: Frame, name: str) -> bytes:
-    """Return the frame without anything but its name and data: comments and ids are nobody's text."""
-    extra = len(frame.raw) - len(frame.data) - len(b"data: \n\n")
-    if extra == 0 or (extra == len(name) + len(b"event: \n") and frame.event == name):
-        return frame.raw
-    return b"event: " + name.encode() + b"\ndata: " + frame.data.replace(b"\n", b" ") + b"\n\n"
 
 
 def _is_inside(segment: Segment) -> bool:

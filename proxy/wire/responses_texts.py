@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from proxy.wire.nested import walk_parts
-from proxy.wire.turns import Place
+from proxy.wire.turns import Place, word
 from supervisors.types import Kind
 
 
@@ -43,6 +43,13 @@ class Text:
     def place(self, event: Mapping[str, Any]) -> Place:
         """Return where an event says that its text belongs."""
         return Place(event.get("item_id"), event.get("output_index"), event.get(self.index))
+
+    def tell_apart(self, name: str, event: Mapping[str, Any]) -> tuple[object, ...]:
+        """Return what two events of one name have in common that go on with one text."""
+        item, output, part = event.get("item_id"), event.get("output_index"), event.get(self.index)
+        if type(item) is str and type(output) is int and type(part) is int:
+            return name, item, output, part
+        return name, word(item), word(output), word(part)
 
 
 TEXTS: Final[Mapping[str, Text]] = {

@@ -111,6 +111,20 @@ def _parse(raw: bytes) -> Frame:
     return Frame(raw, b"\n".join(data), event)
 
 
+def only_data(frame: Frame, name: str, *, named: bool = False) -> bytes:
+    """Return the frame without anything but its name and data: comments and ids are nobody's text.
+
+    Args:
+        frame: with data.
+        name: of its event.
+        named: give it a name if it has none.
+    """
+    extra = len(frame.raw) - len(frame.data) - len(b"data: \n\n")
+    if (extra == 0 and not named) or (extra == len(name) + len(b"event: \n") and frame.event == name):
+        return frame.raw
+    return b"event: " + name.encode() + b"\ndata: " + frame.data.replace(b"\n", b" ") + b"\n\n"
+
+
 def event_frame(name: str, value: object) -> bytes:
     """Return one named event holding JSON."""
     return b"event: " + name.encode() + b"\ndata: " + orjson.dumps(value) + b"\n\n"

@@ -87,17 +87,16 @@ class _Group:
             place: where it belongs.
             at: where the delta stands in its event.
         """
-        plain = Place(*[_word(value) for value in place])
         last, self.field, self.place = self.field, source.field, place
         self._mixed |= source.field in self._bases and last != source.field
-        glued = self._places.get(source.field, plain) != plain
-        self._places[source.field] = plain
+        glued = self._places.get(source.field, place) != place
+        self._places[source.field] = place
         self.runs.append([])
         pieces: list[Piece] = []
         if glued:
             pieces.append(Piece(source.field, source.kind, "", at, alone=True))
         self.names = []
-        for path in self._step(source, plain, glued=glued):
+        for path in self._step(source, place, glued=glued):
             pieces += self._read(path, source)
         return pieces
 
@@ -142,9 +141,11 @@ class _Group:
         return found[::-1]
 
 
-def _word(value: object) -> Hashable:
-    """Return what tells one value from another, whatever it is."""
-    return value if value is None or isinstance(value, str | int) else repr(value)
+def word(value: object) -> Hashable:
+    """Return what tells one value from another, whatever it is: to Python 1, 1.0 and True are equal."""
+    if value is None or isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    return type(value).__name__, repr(value)
 
 
 def _keys_of(place: Place) -> list[Hashable]:
@@ -171,6 +172,7 @@ class Turns:
             text: the delta.
             at: where it stands in its event.
         """
+        place = Place(*map(word, place))
         group = self._groups.get(source.group)
         if group is None:
             group = self._groups[source.group] = _Group()

@@ -10,8 +10,9 @@ import pytest
 
 from proxy.wire.chat import CHAT
 from proxy.wire.messages import MESSAGES
+from proxy.wire.responses import RESPONSES
 from supervisors.rules import Rules
-from tests.proxy.test_readings import MODES, event, messages, relay
+from tests.proxy.test_readings import MODES, event, messages, relay, responses
 
 Json = dict[str, Any]
 FIRST, SECOND = "my violet ", "umbrella now"
@@ -100,4 +101,47 @@ def test_one_form_of_a_chat_text_goes_on_with_another(first: str, second: str, a
     sent = relay(
         CHAT, [*frames, b"data: [DONE]\n\n"], WORDS, on_unsafe=action, stream={"mode": mode, "window_chars": 1}
     )
+    assert b"umbrella" not in sent
+
+
+PARTS: Mapping[str, tuple[Json, Callable[[str], Json]]] = {
+    "a summary": ({"type": "compaction", "content": FIRST}, lambda text: {"type": "compaction_delta", "content": text}),
+    "a citation": (
+        {"type": "text", "text": "so", "citations": [{"type": "char_location", "cited_text": FIRST}]},
+        lambda text: {"type": "citations_delta", "citation": {"type": "char_location", "cited_text": text}},
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("part", PARTS)
+def test_a_block_goes_on_in_its_deltas(part: str, mode: str) -> None:  # S-01
+    block, delta = PARTS[part]
+    said = [
+        event("content_block_start", index=0, content_block=block),
+        event("content_block_delta", index=0, delta=delta(SECOND)),
+        event("content_block_stop", index=0),
+    ]
+    assert b"umbrella" not in relay(MESSAGES, messages(*said), WORDS, stream={"mode": mode, "window_chars": 1})
+
+
+IDS: Mapping[str, tuple[Any, Any]] = {
+    "1, true": (1, True),
+    "0, false": (0, False),
+    "1, 1.0": (1, 1.0),
+    "[1], a text": ([1], "[1]"),
+    "1.5, a text": (1.5, "1.5"),
+    "objects": ({"a": 1}, {"a": 1.0}),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("ids", IDS)
+def test_ids_that_only_python_takes_for_equal_tell_texts_apart(ids: str, mode: str) -> None:  # G-06
+    first, second = IDS[ids]
+    said = [
+        event("response.output_text.delta", item_id=one, output_index=0, content_index=0, delta=text)
+        for one, text in ((first, "see"), (second, "violet umbrella"), (first, "stands"))
+    ]
+    sent = relay(RESPONSES, responses(*said), WORDS, stream={"mode": mode, "window_chars": 1})
     assert b"umbrella" not in sent
