@@ -61,9 +61,9 @@ def delta_pieces(value: object, holder: str = "delta") -> list[Piece]:
         holder: name of the member of the choice that it is.
     """
     delta = as_object(value)
-    if isinstance(value, str):  # text, to whoever takes a delta for that
-        return [_stray_text(value, holder)] if value else []
     if delta is None:
+        if isinstance(value, str):  # text, to whoever takes a delta for that
+            return [_stray_text(value, holder)] if value else []
         return leaf_pieces(value, "/message", (holder,), "other")
     pieces: list[Piece] = []
     for key, child in delta.items():
