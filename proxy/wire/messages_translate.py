@@ -337,7 +337,7 @@ def tool_block(call: Mapping[str, Any], number: int) -> Json:
         msg = "a tool call names no function"
         raise ValueError(msg)
     written = called.get("arguments") or "{}"
-    arguments = load_exactly(written) if isinstance(written, str) else None
+    arguments = load_exactly(written) if isinstance(written, str) else written
     if not isinstance(arguments, dict):
         msg = "the arguments of a tool call are no JSON object"
         raise ValueError(msg)  # noqa: TRY004 - one error for a reply that cannot be translated

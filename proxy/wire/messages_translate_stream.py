@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
@@ -17,10 +18,67 @@ from proxy.wire.messages_translate import (
     to_usage,
     tool_block,
 )
+from proxy.wire.nested import write_number
 from proxy.wire.segments import as_list, as_object
 from proxy.wire.sse import Frame, SseParser, event_frame
 
 _DELTAS: Final[Mapping[str, str]] = {"text": "text_delta", "thinking": "thinking_delta"}
+
+
+class _Calls:
+    """The tool calls of one stream, joined from their fragments.
+
+    Fragments of one call have one number. Some servers give none, or one number to all, and tell calls apart by id: a
+    fragment that names a function under another id, or without one where the call has its arguments, begins a call.
+    """
+
+    __slots__ = ("_calls", "_latest")
+
+    def __init__(self) -> None:
+        self._calls: list[tuple[int, dict[str, Any]]] = []
+        self._latest: dict[int, dict[str, Any]] = {}
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        """Yield them by number, those of one number as they came."""
+        return iter([call for _, call in sorted(self._calls, key=lambda numbered: numbered[0])])
+
+    def join(self, fragment: Mapping[str, Any]) -> None:
+        """Add a fragment.
+
+        Raises:
+            ValueError: its name is no text, or its arguments are neither JSON text nor an object.
+        """
+        written = write_number(fragment.get("index"))
+        number = int(written) if written is not None and _NUMBER.fullmatch(written) else 0
+        called = as_object(fragment.get("function")) or {}
+        call = self._latest.get(number)
+        if call is None or _begins(call, fragment.get("id"), called, numbered=written is not None):
+            call = self._latest[number] = {"function": {"name": "", "arguments": ""}}
+            self._calls.append((number, call))
+        call["id"] = call.get("id") or fragment.get("id")
+        call["function"]["name"] += _read_text(called.get("name"))
+        arguments = called.get("arguments")
+        said = orjson.dumps(arguments).decode() if isinstance(arguments, dict) else _read_text(arguments)
+        call["function"]["arguments"] += said
+
+
+_NUMBER: Final = re.compile(r"-?[0-9]{1,9}")
+
+
+def _begins(call: Mapping[str, Any], own: object, called: Mapping[str, Any], *, numbered: bool) -> bool:
+    """Say whether a fragment begins another call than the one that its number has."""
+    if not called.get("name"):
+        return False
+    if own and call.get("id"):
+        return bool(own != call["id"])
+    return not numbered and bool(call["function"]["arguments"])
+
+
+def _read_text(value: object) -> str:
+    if value is not None and not isinstance(value, str):
+        msg = "a tool call has a name or arguments that are no text"
+        raise ValueError(msg)
+    return value or ""
 
 
 class ChatToMessages:
@@ -35,7 +93,7 @@ class ChatToMessages:
         self._begun = False
         self._open: str | None = None
         self._index = 0
-        self._calls: dict[int, dict[str, Any]] = {}
+        self._calls = _Calls()
         self._finish: str | None = None
         self._doubted = False
         self._usage: Mapping[str, Any] = {}
@@ -95,7 +153,7 @@ class ChatToMessages:
             for kind, text in said:
                 yield from self._say(kind, text)
             for call in called:
-                self._join(call)
+                self._calls.join(call)
             self._finish = finish_of(choice) or self._finish
 
     def _say(self, kind: str, text: str) -> Iterator[bytes]:
@@ -104,16 +162,6 @@ class ChatToMessages:
             yield self._block("content_block_start", content_block=new_block(kind))
             self._open = kind
         yield self._block("content_block_delta", delta={"type": _DELTAS[kind], kind: text})
-
-    def _join(self, fragment: Mapping[str, Any]) -> None:
-        index = fragment.get("index")
-        number = index if isinstance(index, int) else 0
-        call = self._calls.setdefault(number, {"function": {"name": "", "arguments": ""}})
-        call["id"] = call.get("id") or fragment.get("id")
-        called = as_object(fragment.get("function")) or {}
-        for key in ("name", "arguments"):
-            part = called.get(key)
-            call["function"][key] += part if isinstance(part, str) else ""
 
     def _stop(self) -> Iterator[bytes]:
         if self._open is not None:
@@ -126,7 +174,7 @@ class ChatToMessages:
             return b""
         self._ended = True
         events = [*self._stop()]
-        for number, (_, call) in enumerate(sorted(self._calls.items())):
+        for number, call in enumerate(self._calls):
             block = tool_block(call, number)
             arguments = orjson.dumps(block["input"]).decode()
             events.append(self._block("content_block_start", content_block={**block, "input": {}}))

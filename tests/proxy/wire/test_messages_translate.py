@@ -182,7 +182,7 @@ def test_a_reply_becomes_a_message(finish: str | None, stop: str | None) -> None
         {"choices": [{"message": "x"}]},
         reply(tool_calls=[{"function": {"name": "f", "arguments": "{"}}]),
         reply(tool_calls=[{"function": {"name": "f", "arguments": "[1]"}}]),
-        reply(tool_calls=[{"function": {"name": "f", "arguments": {"a": 1}}}]),
+        reply(tool_calls=[{"function": {"name": "f", "arguments": [1]}}]),
         reply(content=[{"type": "image_url", "image_url": {"url": "http://a/b.png"}}]),
         reply(content=[text("hi"), 7]),
         reply(content=True),
@@ -198,6 +198,11 @@ def test_a_reply_that_cannot_be_translated_is_an_error(broken: dict[str, Any]) -
         to_message(broken)
 
 
+def test_arguments_may_be_an_object() -> None:
+    made = to_message(reply(tool_calls=[{"id": "A", "function": {"name": "f", "arguments": {"a": 1}}}]))
+    assert made["content"][-1] == {"type": "tool_use", "id": "A", "name": "f", "input": {"a": 1}}
+
+
 def test_calls_without_ids_get_an_id_each_whole_and_streamed() -> None:
     calls = [{"index": index, "function": {"name": name, "arguments": "{}"}} for index, name in enumerate("fg")]
     ids = [block["id"] for block in to_message(reply("tool_calls", content=None, tool_calls=calls))["content"]]
@@ -206,6 +211,39 @@ def test_calls_without_ids_get_an_id_each_whole_and_streamed() -> None:
     events = [orjson.loads(one.data) for one in SseParser().feed(raw)]
     streamed = [event["content_block"]["id"] for event in events if event["type"] == "content_block_start"]
     assert ids == streamed == ["toolu_0", "toolu_1"]
+
+
+def call(name: str, arguments: Any, **members: Any) -> dict[str, Any]:
+    return {**members, "function": {"name": name, "arguments": arguments}}
+
+
+CALLS: Any = [
+    ([[call("f", {"a": 1}, index=0)]], [("f", {"a": 1})]),
+    ([[call("f", '{"a": 1}', index=0, id="A")], [call("g", "{}", index=0, id="B")]], [("f", {"a": 1}), ("g", {})]),
+    ([[call("f", "", id="A"), call("g", '{"b": 2}', id="B")]], [("f", {}), ("g", {"b": 2})]),
+    ([[call("f", "{}")], [call("g", "{}")]], [("f", {}), ("g", {})]),
+    ([[call("f", '{"a"', id="A", index=0)], [call("", ": 1}", id="A", index=0)]], [("f", {"a": 1})]),
+    ([[call("f", "", index="0"), call("g", "{}", index="1")]], [("f", {}), ("g", {})]),
+    ([[call("g", "{}", index=1.0)], [call("f", "{}", index=0.0)]], [("f", {}), ("g", {})]),
+]
+
+
+@pytest.mark.parametrize(("frames", "blocks"), CALLS)
+def test_calls_are_told_apart_by_number_or_else_by_id(frames: Any, blocks: Any) -> None:  # S-11c
+    translator = ChatToMessages()
+    raw = b"".join([chunk(tool_calls=calls) for calls in frames]) + chunk("tool_calls")
+    events = [orjson.loads(one.data) for one in SseParser().feed(translator.feed(raw) + translator.close())]
+    names = [event["content_block"]["name"] for event in events if event["type"] == "content_block_start"]
+    inputs = [
+        orjson.loads(event["delta"]["partial_json"]) for event in events if event["type"] == "content_block_delta"
+    ]
+    assert list(zip(names, inputs, strict=True)) == blocks
+
+
+@pytest.mark.parametrize("broken", [call("f", [1], index=0), call("f", 7, index=0), {"function": {"name": ["f"]}}])
+def test_a_fragment_that_is_no_text_is_an_error(broken: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="no text"):
+        ChatToMessages().feed(chunk(tool_calls=[broken]))
 
 
 def test_the_call_of_an_old_model_server_becomes_a_block_whole_and_streamed() -> None:
