@@ -136,7 +136,7 @@ class Progress:
 
     def note_error(self, status: int) -> None:
         """Note that the caller gets an error, whole or as the end of a stream; what ended the exchange before stays."""
-        if self.outcome == "answered":
+        if self.outcome == "answered" and not self.complete:
             self.outcome = "client_error" if 400 <= status < 500 else "unavailable"
 
     def settle(self, call: Call) -> None:

@@ -64,6 +64,8 @@ def delta_pieces(value: object, holder: str = "delta") -> list[Piece]:
     if delta is None:
         if isinstance(value, str):  # text, to whoever takes a delta for that
             return [_stray_text(value, holder)] if value else []
+        if isinstance(value, list):
+            return part_pieces(cast("object", value), "/message/content", (holder,), "text")
         return leaf_pieces(value, "/message", (holder,), "other")
     pieces: list[Piece] = []
     for key, child in delta.items():

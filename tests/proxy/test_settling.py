@@ -201,3 +201,10 @@ async def test_silence_behind_a_finish_and_half_a_frame_end_no_translated_messag
     assert (b" and moon" in told) == silent
     assert b'"output_tokens":3' in told
     assert told.endswith(b'event: message_stop\ndata: {"type":"message_stop"}\n\n')
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_an_error_behind_the_end_is_none_of_the_reply(*, complete: bool) -> None:  # O-10
+    progress = Progress(complete=complete)
+    progress.note_error(500)
+    assert progress.outcome == ("answered" if complete else "unavailable")

@@ -82,6 +82,8 @@ FORMS: Mapping[str, Callable[[str], Json]] = {
     "content": lambda text: {"delta": {"content": text}},
     "content of parts": lambda text: {"delta": {"content": [{"type": "text", "text": text}]}},
     "a delta that is a text": lambda text: {"delta": text},
+    "a delta of parts": lambda text: {"delta": [{"content": text}]},
+    "a message of parts": lambda text: {"delta": {}, "message": [{"type": "text", "text": text}]},
     "a message": lambda text: {"delta": {}, "message": {"content": text}},
     "a message that is a text": lambda text: {"delta": {}, "message": text},
     "a text of the choice": lambda text: {"delta": {}, "text": text},
