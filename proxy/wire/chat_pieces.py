@@ -62,11 +62,7 @@ def delta_pieces(value: object, holder: str = "delta") -> list[Piece]:
     """
     delta = as_object(value)
     if delta is None:
-        if isinstance(value, str):  # text, to whoever takes a delta for that
-            return [_stray_text(value, holder)] if value else []
-        if isinstance(value, list):
-            return part_pieces(cast("object", value), "/message/content", (holder,), "text")
-        return leaf_pieces(value, "/message", (holder,), "other")
+        return _stray_pieces(value, holder)
     pieces: list[Piece] = []
     for key, child in delta.items():
         kind = KINDS.get(key)
@@ -93,6 +89,13 @@ def choice_pieces(choice: Mapping[str, Any]) -> list[Piece]:
         elif key == "finish_reason" and child is not None and not fits(key, child):
             pieces += leaf_pieces(child, "/choice/finish_reason", (key,), "other")
     return pieces
+
+
+def _stray_pieces(value: object, holder: str) -> list[Piece]:
+    """Return the text of a delta that is no object: it goes on with the content, to whoever reads it so."""
+    if isinstance(value, str):
+        return [_stray_text(value, holder)] if value else []
+    return part_pieces(value, "/message/content", (holder,), "text")
 
 
 def _stray_text(text: str, key: str) -> Piece:

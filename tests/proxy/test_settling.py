@@ -205,6 +205,7 @@ async def test_silence_behind_a_finish_and_half_a_frame_end_no_translated_messag
 
 @pytest.mark.parametrize("complete", [True, False])
 def test_an_error_behind_the_end_is_none_of_the_reply(*, complete: bool) -> None:  # O-10
-    progress = Progress(complete=complete)
+    progress = Progress()
+    progress.complete = complete
     progress.note_error(500)
     assert progress.outcome == ("answered" if complete else "unavailable")
