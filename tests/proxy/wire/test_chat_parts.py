@@ -105,7 +105,8 @@ def told(deltas: Sequence[Any]) -> set[str]:
     strings = ["" if isinstance(one, list) else str(one) for one in contents]
     shown: list[list[str]] = [[] if isinstance(one, str) else _texts(one) for one in contents]
     come = [text for one, own in zip(strings, shown, strict=True) for text in ([one] if one else own)]
-    return {"".join(come), "".join(strings), *[text for own in shown for text in own]}
+    parts = [text for own in shown for text in own]
+    return {"".join(come), "".join(strings), "".join(parts), *parts}
 
 
 TEXT = st.sampled_from(["umbrella", "umb", "rella", "k", "so ", " "])
