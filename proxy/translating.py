@@ -79,6 +79,7 @@ async def _translate(chunks: AsyncIterator[bytes], patience_s: float) -> AsyncGe
     translator = ChatToMessages()
     now = asyncio.get_running_loop().time
     since: float | None = None
+    data: bytes | None = b""
     try:
         while not translator.ended and (data := await anext(chunks, None)) is not None:
             events = translator.feed(data)
@@ -88,9 +89,9 @@ async def _translate(chunks: AsyncIterator[bytes], patience_s: float) -> AsyncGe
                 since = None
             elif since is None:
                 since = now()
-            elif now() - since > patience_s:
+            elif now() - since > patience_s * (2 if translator.partial else 1):
                 break  # it sends, and says nothing
-        yield translator.close()
+        yield translator.close(ended=data is None)
         until, left = now() + BEHIND_S, MOST_BEHIND  # read what is left: the connection can serve again
         while left >= 0 and (data := await _next(chunks, until)) is not None:
             left -= len(data)

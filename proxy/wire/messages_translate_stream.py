@@ -101,8 +101,13 @@ class ChatToMessages:
 
     @property
     def finished(self) -> bool:
-        """Say whether the model has given its reason to stop, and nothing of what follows has come yet."""
-        return self._finish is not None and not self._doubted and not self._parser.partial
+        """Say whether the model has given its reason to stop, and its end may follow at once."""
+        return self._finish is not None and not self._doubted
+
+    @property
+    def partial(self) -> bool:
+        """Say whether a part of a frame has come."""
+        return self._parser.partial
 
     @property
     def ended(self) -> bool:
@@ -117,9 +122,16 @@ class ChatToMessages:
         """
         return b"".join([self._read(frame) for frame in self._parser.feed(data)])
 
-    def close(self) -> bytes:
-        """Return what is still to come when the model server has ended its stream; no end where it gave none."""
-        rest = b"".join([self._read(frame) for frame in self._parser.close()])
+    def close(self, *, ended: bool = True) -> bytes:
+        """Return what is still to come when the model server has ended its stream; no end where it gave none.
+
+        Args:
+            ended: it has; else it goes on, and nobody waits for the rest of a frame.
+
+        Raises:
+            ValueError: its last frame is none.
+        """
+        rest = b"".join([self._read(frame) for frame in self._parser.close()]) if ended else b""
         return rest + self._end() if self._finish is not None else rest
 
     def _read(self, frame: Frame) -> bytes:

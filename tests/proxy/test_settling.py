@@ -151,6 +151,16 @@ async def test_a_translated_message_ends_though_the_chat_stream_does_not(frames:
     assert b'"stop_reason":"end_turn"' in said
 
 
+@pytest.mark.parametrize("part", [b": pi", b"\n", b'data: {"id":', b": ping\n"])
+async def test_parts_of_frames_keep_no_translated_message_from_its_end(part: bytes) -> None:  # W-31
+    model = ChatBacked(Chat(said("my sun", "stop"), *[part] * 400, pause_s=0.005), patience_s=0.05)  # type: ignore[arg-type]
+    body = orjson.dumps({"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "hi"}]})
+    async with asyncio.timeout(PATIENCE_S), model.stream("/messages", body, ()) as reply:
+        said_so = b"".join([part async for part in reply.chunks])
+    assert said_so.endswith(b'event: message_stop\ndata: {"type":"message_stop"}\n\n')
+    assert b'"stop_reason":"end_turn"' in said_so
+
+
 async def test_what_is_behind_the_end_is_read_up_to_a_bound() -> None:
     read = 0
 
@@ -194,7 +204,8 @@ async def test_silence_behind_a_finish_and_half_a_frame_end_no_translated_messag
     usage = b'data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3}}\n\n'
     late = [said(" and moon", None), usage[:30], usage[30:]] if silent else [usage[:30], *[b" "] * 20, usage[30:]]
     frames = [said("my sun", "stop"), *late, b"data: [DONE]\n\n"]
-    model = ChatBacked(Chat(*frames, pause_s=0.3 if silent else 0.02), patience_s=0.1)  # type: ignore[arg-type]
+    chat = Chat(*frames, pause_s=0.3 if silent else 0.02)
+    model = ChatBacked(chat, patience_s=0.1 if silent else 0.35)  # type: ignore[arg-type]
     body = orjson.dumps({"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "hi"}]})
     async with asyncio.timeout(PATIENCE_S), model.stream("/messages", body, ()) as reply:
         told = b"".join([part async for part in reply.chunks])
