@@ -14,7 +14,7 @@ _NUMBERS: Final = _TOKEN_COUNTS | {"temperature", "top_p", "top_k", "frequency_p
 """Fields that are numbers on every route that has them; a word there is the caller's mistake, not content."""
 _SERVERS_OWN: Final = frozenset({"n_predict", "max_new_tokens"})
 """Other words for `max_tokens` that some servers prefer to it; read only where there is a limit to keep."""
-_CHOICES: Final = ("n", "n_cmpl", "best_of", "num_return_sequences", "candidate_count")
+_CHOICES: Final = ("n", "n_cmpl", "best_of", "num_return_sequences", "candidate_count", "candidateCount")
 """Fields that make a model server generate several replies, on whatever route a server reads them."""
 _WORDS: Final[Mapping[type, str]] = {str: "a text", bool: "true or false", list: "a list", dict: "an object"}
 _BOUNDS: Final[Mapping[str, tuple[str, ...]]] = {
