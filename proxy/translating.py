@@ -47,7 +47,8 @@ class ChatBacked:
     Args:
         model: the model server.
         patience_s: how long a message whose model has finished waits for the token counts, which its end carries, while
-            its server sends nothing but comments or empty deltas. One that is silent has its `idle_timeout_s`.
+            its server sends nothing but comments or empty deltas; twice as long where half a frame has come, six times
+            where text has come behind its reason to stop. One that is silent has its `idle_timeout_s`.
     """
 
     def __init__(self, model: Model, patience_s: float = 5.0) -> None:
@@ -82,14 +83,15 @@ async def _translate(chunks: AsyncIterator[bytes], patience_s: float) -> AsyncGe
     data: bytes | None = b""
     try:
         while not translator.ended and (data := await anext(chunks, None)) is not None:
+            said = translator.said
             events = translator.feed(data)
             if events:
                 yield events
-            if events or not translator.finished:
+            if translator.said != said or not translator.finished:
                 since = None
             elif since is None:
                 since = now()
-            elif now() - since > patience_s * (2 if translator.partial else 1):
+            elif now() - since > patience_s * (6 if translator.doubted else 2 if translator.partial else 1):
                 break  # it sends, and says nothing
         yield translator.close(ended=data is None)
         until, left = now() + BEHIND_S, MOST_BEHIND  # read what is left: the connection can serve again

@@ -32,11 +32,12 @@ class _Calls:
     fragment that names a function under another id, or without one where the call has its arguments, begins a call.
     """
 
-    __slots__ = ("_calls", "_latest")
+    __slots__ = ("_calls", "_known", "_latest")
 
     def __init__(self) -> None:
         self._calls: list[tuple[int, dict[str, Any]]] = []
         self._latest: dict[int, dict[str, Any]] = {}
+        self._known: dict[tuple[int, str], dict[str, Any]] = {}
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
         """Yield them by number, those of one number as they came."""
@@ -51,11 +52,16 @@ class _Calls:
         written = write_number(fragment.get("index"))
         number = int(written) if written is not None and _NUMBER.fullmatch(written) else 0
         called = as_object(fragment.get("function")) or {}
-        call = self._latest.get(number)
-        if call is None or _begins(call, fragment.get("id"), called, numbered=written is not None):
-            call = self._latest[number] = {"function": {"name": "", "arguments": ""}}
+        own = fragment.get("id")
+        key = (number, str(own or ""))
+        call = self._known.get(key) or self._latest.get(number)
+        if call is None or _begins(call, own, called, numbered=written is not None):
+            call = dict[str, Any](function={"name": "", "arguments": ""})
             self._calls.append((number, call))
-        call["id"] = call.get("id") or fragment.get("id")
+        self._latest[number] = call
+        call["id"] = call.get("id") or own
+        if own:
+            self._known.setdefault(key, call)
         call["function"]["name"] += _read_text(called.get("name"))
         arguments = called.get("arguments")
         said = orjson.dumps(arguments).decode() if isinstance(arguments, dict) else _read_text(arguments)
@@ -98,11 +104,18 @@ class ChatToMessages:
         self._doubted = False
         self._usage: Mapping[str, Any] = {}
         self._ended = False
+        self.said = 0
+        """How often something has come: text, part of a call, or usage."""
 
     @property
     def finished(self) -> bool:
-        """Say whether the model has given its reason to stop, and its end may follow at once."""
-        return self._finish is not None and not self._doubted
+        """Say whether the model has given its reason to stop."""
+        return self._finish is not None
+
+    @property
+    def doubted(self) -> bool:
+        """Say whether something has followed its reason: that was none."""
+        return self._doubted
 
     @property
     def partial(self) -> bool:
@@ -154,7 +167,9 @@ class ChatToMessages:
         if not self._begun:
             self._begun = True
             yield event_frame("message_start", {"type": "message_start", "message": message_start(body)})
-        self._usage = as_object(body.get("usage")) or self._usage
+        usage = as_object(body.get("usage"))
+        self._usage = usage or self._usage
+        self.said += bool(usage)
         for value in as_list(body.get("choices")) or []:
             choice = as_object(value) or {}
             if choice.get("index", 0) != 0:
@@ -162,6 +177,7 @@ class ChatToMessages:
             delta = as_object(choice.get("delta")) or {}
             said, called = list(texts_of(delta)), list(calls_of(delta))
             self._doubted |= self._finish is not None and bool(said or called)  # that was no finish
+            self.said += len(said) + len(called)
             for kind, text in said:
                 yield from self._say(kind, text)
             for call in called:

@@ -54,7 +54,9 @@ def test_a_servers_own_word_for_tokens_keeps_the_limit(name: str, value: object)
 
 
 @pytest.mark.parametrize("adapter", [CHAT, COMPLETIONS, MESSAGES, RESPONSES], ids=lambda adapter: adapter.route)
-@pytest.mark.parametrize("name", ["n", "best_of", "n_cmpl", "num_return_sequences", "candidate_count", "candidateCount"])
+@pytest.mark.parametrize(
+    "name", ["n", "best_of", "n_cmpl", "num_return_sequences", "candidate_count", "candidateCount"]
+)
 @pytest.mark.parametrize("value", [5, "5", 5.0, [5], True])
 def test_no_word_for_several_replies_goes_beyond_the_limit_on_any_route(
     adapter: Adapter, name: str, value: object

@@ -140,7 +140,12 @@ class Chat:
 
 
 @pytest.mark.parametrize(
-    "frames", [[chunk({"content": "my sun"}), chunk({}, "stop")], [chunk({"content": "my sun"}, "stop")]]
+    "frames",
+    [
+        [chunk({"content": "my sun"}), chunk({}, "stop")],
+        [chunk({"content": "my sun"}, "stop")],
+        [chunk({"content": "my "}, "stop"), chunk({"content": "sun"}, "stop")],
+    ],
 )
 async def test_a_translated_message_ends_though_the_chat_stream_does_not(frames: list[bytes]) -> None:  # W-31
     model = ChatBacked(Chat(*frames), patience_s=0.2)  # type: ignore[arg-type]
