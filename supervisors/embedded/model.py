@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import exp, fsum, isfinite, sqrt
 from operator import mul
@@ -189,12 +189,22 @@ def score_text(weights: Weights, text: str) -> dict[HeadName, float] | None:
     return score_normalised(weights, normalised) if normalised else None
 
 
-def score_normalised(weights: Weights, normalised: str) -> dict[HeadName, float]:
-    """Return the logit a head of a normalised text that is not empty, however many windows it has."""
+def score_normalised(
+    weights: Weights, normalised: str, between: Callable[[], object] | None = None
+) -> dict[HeadName, float]:
+    """Return the logit a head of a normalised text that is not empty, however many windows it has.
+
+    Args:
+        weights: of the guard.
+        normalised: the text.
+        between: called between two windows.
+    """
     best: dict[HeadName, float] = {}
     for number, window in enumerate(cut_windows(normalised)):
         if number:
             sleep(0)  # a thread that only computes holds the interpreter for five milliseconds at a time
+            if between is not None:
+                between()
         counts = count_features(window, weights.header.bits)
         for head in weights.tables:
             logit = score_window(weights, head, counts)

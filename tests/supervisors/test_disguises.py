@@ -250,7 +250,15 @@ def test_presidio_finds_a_name_anywhere_in_any_field(where: str) -> None:  # D-0
     verdict = judge(presidio, field(*FIELDS[where], text))
     found = [at for at in places for span in verdict.spans if span.start < at + len(NAME) and span.end > at]
     assert sorted(set(found)) == places
-    whole = judge(presidio, field(*FIELDS[where], MEGABYTE))
+
+
+@pytest.mark.skipif("presidio" not in SUPERVISORS, reason="the extra 'presidio' is not installed")
+def test_presidio_finds_a_name_anywhere_in_a_megabyte() -> None:  # D-05
+    text, places = hide(MEGABYTE, NAME)
+    verdict = judge(build_supervisor({"use": "presidio"}), exchange(text))
+    found = [at for at in places for span in verdict.spans if span.start < at + len(NAME) and span.end > at]
+    assert sorted(set(found)) == places
+    whole = judge(build_supervisor({"use": "presidio", "max_chunks": 64}), exchange(MEGABYTE))
     assert (whole.label, whole.cause) == (Label.UNKNOWN, Cause.OVER_LIMIT)
 
 

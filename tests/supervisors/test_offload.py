@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from supervisors.offload import HUGE_CHARS, Offload
+import pytest
+
+from supervisors.offload import HUGE_CHARS, Abandoned, Offload, Stop, run_pieces
 
 PATIENCE_S = 20
 
@@ -70,3 +72,51 @@ async def test_who_leaves_before_its_turn_costs_nothing() -> None:
     left.go.set()
     await offload.run(HUGE_CHARS + 1, left)
     assert left.total == 1
+
+
+class Pieces:
+    """Judge piece after piece, each once it is let."""
+
+    def __init__(self) -> None:
+        self.go = threading.Semaphore(0)
+        self.begun = threading.Semaphore(0)
+        self.over = threading.Event()
+        self.judged = 0
+
+    def __call__(self, stop: Stop) -> int:
+        try:
+            for _ in stop.watch(range(10)):
+                self.judged += 1
+                self.begun.release()
+                assert self.go.acquire(timeout=PATIENCE_S)
+        finally:
+            self.over.set()
+        return self.judged
+
+
+@pytest.mark.parametrize("chars", [10, HUGE_CHARS + 1])
+async def test_what_nobody_waits_for_ends_within_a_piece(chars: int) -> None:  # G-45
+    work = Pieces()
+    async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
+        task = group.create_task(Offload().run_pieces(chars, work))
+        assert await asyncio.to_thread(work.begun.acquire, timeout=PATIENCE_S)
+        task.cancel()
+    for _ in range(10):
+        work.go.release()
+    assert await asyncio.to_thread(work.over.wait, PATIENCE_S)
+    assert work.judged == 1
+
+
+async def test_what_is_waited_for_is_judged_to_its_end() -> None:
+    work = Pieces()
+    for _ in range(10):
+        work.go.release()
+    assert await run_pieces(work) == 10
+
+
+def test_a_stop_ends_whoever_asks() -> None:
+    stop = Stop()
+    stop.check()
+    stop.leave()
+    with pytest.raises(Abandoned):
+        stop.check()

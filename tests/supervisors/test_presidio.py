@@ -29,6 +29,9 @@ def test_long_texts_are_cut_with_overlap() -> None:  # G-12
 
 
 class Nothing:
+    def __init__(self, _threshold: float) -> None:
+        pass
+
     def get_supported_entities(self, _: str) -> list[str]:
         return list(ENTITIES)
 
