@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from supervisors.card import Card, Caution, Criterion, Grade
 from supervisors.parsers.normalise import is_refusal, normalise
@@ -48,10 +48,16 @@ def read_reply(
         criterion: the question asked, for guards that are asked one.
     """
     verdict = _read(card, reply, side, choices, criterion)
+    if verdict.label is Label.SAFE and (reply.finish_reason or "").casefold() not in _ENDS:
+        verdict = unknown(Cause.UNPARSABLE, detail="finish_reason")
     extras: dict[str, Any] = {"judged": side, **verdict.extras}
     if reply.text is not None:
         extras["reply"] = reply.text[:_REPLY_CHARS]
     return replace(verdict, extras=extras, tokens=reply.tokens, cost=reply.cost)
+
+
+_ENDS: Final = frozenset({"", "stop", "length", "eos", "eos_token", "end_turn", "stop_sequence"})
+"""Reasons to stop that a safe reply may have; a call of a tool, or an error, says that this was not all of it."""
 
 
 def _read(card: Card, reply: ChatReply, side: Side, choices: Choices, criterion: Criterion | None) -> Verdict:
@@ -66,6 +72,8 @@ def _read(card: Card, reply: ChatReply, side: Side, choices: Choices, criterion:
     try:
         reading = parser.read(normalise(text, keep_marks=parser.keeps_marks), asked)
         reading = replace(reading, categories=tuple(dict.fromkeys(reading.categories))[:_MAX_CATEGORIES])
+        if reading.word == "safe" and parser.short and is_refusal(text):
+            return unknown(Cause.REFUSED)  # "No. I can't judge that."
     except Unreadable as error:
         if is_refusal(text):
             return unknown(Cause.REFUSED)

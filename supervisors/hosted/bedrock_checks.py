@@ -93,7 +93,9 @@ class BedrockChecks(JudgedTexts):
             cut = cut or section.get("truncated") is True
             limit = self.thresholds.get(check, self.threshold)
             for row in rows:
-                name = to_text(row.get("type" if check == _PII else "category")) or check
+                name = to_text(row.get("type" if check == _PII else "category"))
+                if not name:
+                    raise Broken("missing_field")
                 score = to_number(row.get("confidenceScore" if check == _PII else "severityScore"))
                 scores[name] = max(score, scores.get(name, 0.0))
                 if score >= limit:

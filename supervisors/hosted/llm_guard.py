@@ -9,7 +9,7 @@ from pydantic import Field
 
 from supervisors.hosted.judging import Finding, JudgedTexts, Request, judge_texts
 from supervisors.hosted.pieces import Piece
-from supervisors.hosted.replies import to_bool, to_number, to_object
+from supervisors.hosted.replies import Broken, to_bool, to_number, to_object
 from supervisors.material import write_transcript
 from supervisors.secret import Secret
 from supervisors.types import Context, Exchange, Label, Verdict
@@ -54,6 +54,8 @@ class LLMGuard(JudgedTexts):
         }
         extras: dict[str, object] = {"score_kind": "probability" if scores else "label", "scores": scores}
         score = max(scores.values(), default=float(not valid))
+        if valid and (not scores or score >= 1.0):
+            raise Broken("contradiction" if scores else "missing_verdict")  # no scanner has found it valid
         if valid:
             return [Finding(Verdict(Label.SAFE, score=score, extras=extras))]
         extras["raw_categories"] = [name for name, risk in scores.items() if risk > 0]

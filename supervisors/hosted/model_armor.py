@@ -81,7 +81,10 @@ class ModelArmor(JudgedTexts):
             score = max([each.score for each in hits], default=1.0)
             found = Verdict(Label.UNSAFE, score=score, categories=canonical("model-armor", raw), extras=extras)
             return [Finding(found)]
-        return [Finding(_settle(result, filters) or Verdict(Label.SAFE, score=0.0, extras=extras))]
+        doubt = _settle(result, filters)
+        if doubt is None and not filters:
+            raise Broken("missing_verdict")  # nothing says that anything was looked for
+        return [Finding(doubt or Verdict(Label.SAFE, score=0.0, extras=extras))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +146,15 @@ def _read_filter(key: str, member: Json) -> _Filter:
         raise Broken
     levels = [_CONFIDENCE.get(to_text(node.get("confidenceLevel")), 1.0) for _, node in matched]
     states = [node.get("executionState", "EXECUTION_SUCCESS") for _, node in nodes]
+    skipped = any(state != "EXECUTION_SUCCESS" for state in states)
+    if not skipped and not any("matchState" in node for _, node in nodes):
+        raise Broken("missing_verdict")
     masked = [to_text(node.get("text")) for inner, node in nodes if inner == "data"]
     messages = " ".join([to_text(node.get("message")) for _, node in nodes]).casefold()
     return _Filter(
         tuple(types) or (name,),
         bool(matched),
-        any(state != "EXECUTION_SUCCESS" for state in states),
+        skipped,
         max(levels, default=0.0),
         next((text for text in masked if text), "") if matched else "",
         messages,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
@@ -78,9 +77,7 @@ def to_number(value: object, top: float = 1.0, detail: str = "missing_field") ->
     Raises:
         Broken: it is missing, something else, or outside.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise Broken(detail)
-    if not 0 <= value <= top:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= top:
         raise Broken(detail)
     return float(value)
 

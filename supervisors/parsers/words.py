@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -116,7 +116,7 @@ class YesNo(_Format):
     """``Yes`` or ``No`` as the first word.
 
     Args:
-        tail: what may follow: nothing, a confidence tag, or anything.
+        tail: what may follow: nothing, a confidence tag, or anything in a sentence or line of its own.
     """
 
     tail: Literal["none", "confidence", "free"] = "none"
@@ -135,7 +135,12 @@ class YesNo(_Format):
         if self.tail == "confidence" and (tag := _CONFIDENCE.match(rest)):
             confidence, rest = tag.group(1).casefold(), rest[tag.end() :].strip()
         word = to_word(match.group(1).casefold() == "yes", asked)
-        return Reading(word, self.tail == "free" or not rest, confidence=confidence)
+        ends = self.tail == "free" and _ENDS.match(text, match.end()) is not None
+        return Reading(word, ends or not rest, confidence=confidence)
+
+
+_ENDS: Final = re.compile(r"[.!]?[ \t]*(\n|$)|[.!][ \t]")
+"""What ends the word: with a comma or a question mark behind it, it may be the beginning of another sentence."""
 
 
 def to_word(yes: bool, asked: Asked) -> Word:

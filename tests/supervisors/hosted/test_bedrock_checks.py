@@ -54,7 +54,15 @@ async def test_a_check_that_was_asked_for_and_is_missing_makes_it_unreadable(che
     assert (await judge({"results": results})).cause is Cause.UNPARSABLE
 
 
-@pytest.mark.parametrize("broken", [reply(None), reply("0.1"), reply(1.2), reply(float("nan")), reply(True)])
+@pytest.mark.parametrize("row", [{"severityScore": 0.0}, {"category": 7, "severityScore": 0.0}])
+async def test_a_score_of_nothing_makes_it_unreadable(row: object) -> None:
+    results = {**body_of(reply()["results"]), "contentFilter": {"results": [row]}}
+    assert (await judge({"results": results})).cause is Cause.UNPARSABLE
+
+
+@pytest.mark.parametrize(
+    "broken", [reply(10**400), reply(None), reply("0.1"), reply(1.2), reply(float("nan")), reply(True)]
+)
 async def test_a_score_that_is_no_number_in_range_makes_it_unreadable(broken: object) -> None:
     assert (await judge(broken)).cause is Cause.UNPARSABLE
 
