@@ -14,7 +14,7 @@ _NUMBERS: Final = _TOKEN_COUNTS | {"temperature", "top_p", "top_k", "frequency_p
 """Fields that are numbers on every route that has them; a word there is the caller's mistake, not content."""
 _SERVERS_OWN: Final = frozenset({"n_predict", "max_new_tokens"})
 """Other words for `max_tokens` that some servers prefer to it; read only where there is a limit to keep."""
-_CHOICES: Final = ("n", "n_cmpl", "best_of", "num_return_sequences", "candidate_count", "candidateCount")
+_CHOICES: Final = frozenset({"n", "n_cmpl", "best_of", "num_return_sequences", "candidate_count", "candidateCount"})
 """Fields that make a model server generate several replies, on whatever route a server reads them."""
 _WORDS: Final[Mapping[type, str]] = {str: "a text", bool: "true or false", list: "a list", dict: "an object"}
 _BOUNDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -40,7 +40,9 @@ def check_caps(body: Mapping[str, Any], adapter: Adapter, limits: LimitsConfig) 
 
 def _check_choices(body: Mapping[str, Any], choices: int, most: int) -> None:
     """Raise 400 for more replies than allowed: each field counts for every prompt of the request."""
-    counts = {name: _count(name, body) for name in _CHOICES if name in body}
+    if choices <= most and _CHOICES.isdisjoint(body):
+        return
+    counts = {name: _count(name, body) for name in body if name in _CHOICES}
     prompts = max(1, choices // max(1, counts.get("n", 1)))
     for name, count in {"n": choices, **{name: prompts * count for name, count in counts.items()}}.items():
         if count > most:

@@ -32,12 +32,13 @@ class _Calls:
     fragment that names a function under another id, or without one where the call has its arguments, begins a call.
     """
 
-    __slots__ = ("_calls", "_known", "_latest")
+    __slots__ = ("_by_name", "_calls")
 
     def __init__(self) -> None:
         self._calls: list[tuple[int, dict[str, Any]]] = []
-        self._latest: dict[int, dict[str, Any]] = {}
-        self._known: dict[tuple[int, str], dict[str, Any]] = {}
+        self._by_name: dict[
+            tuple[int, str], dict[str, Any]
+        ] = {}  # by number and id; without an id the last of a number
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
         """Yield them by number, those of one number as they came."""
@@ -52,16 +53,15 @@ class _Calls:
         written = write_number(fragment.get("index"))
         number = int(written) if written is not None and _NUMBER.fullmatch(written) else 0
         called = as_object(fragment.get("function")) or {}
-        own = fragment.get("id")
-        key = (number, str(own or ""))
-        call = self._known.get(key) or self._latest.get(number)
+        own, last = fragment.get("id"), (number, "")
+        named = (number, str(own or ""))
+        call = self._by_name.get(named) or self._by_name.get(last)
         if call is None or _begins(call, own, called, numbered=written is not None):
             call = dict[str, Any](function={"name": "", "arguments": ""})
             self._calls.append((number, call))
-        self._latest[number] = call
+        self._by_name.setdefault(named, call)
+        self._by_name[last] = call
         call["id"] = call.get("id") or own
-        if own:
-            self._known.setdefault(key, call)
         call["function"]["name"] += _read_text(called.get("name"))
         arguments = called.get("arguments")
         said = orjson.dumps(arguments).decode() if isinstance(arguments, dict) else _read_text(arguments)

@@ -54,9 +54,9 @@ class LLMGuard(JudgedTexts):
         }
         extras: dict[str, object] = {"score_kind": "probability" if scores else "label", "scores": scores}
         score = max(scores.values(), default=float(not valid))
-        if valid and (not scores or score >= 1.0):
-            raise Broken("contradiction" if scores else "missing_verdict")  # no scanner has found it valid
         if valid:
+            if not scores or score >= 1.0:  # no scanner has found it valid
+                raise Broken("contradiction" if scores else "missing_verdict")
             return [Finding(Verdict(Label.SAFE, score=score, extras=extras))]
         extras["raw_categories"] = [name for name, risk in scores.items() if risk > 0]
         return [Finding(Verdict(Label.UNSAFE, score=score, extras=extras))]
