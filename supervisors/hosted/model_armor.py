@@ -147,7 +147,7 @@ def _read_filter(key: str, member: Json) -> _Filter:
     levels = [_CONFIDENCE.get(to_text(node.get("confidenceLevel")), 1.0) for _, node in matched]
     states = [node.get("executionState", "EXECUTION_SUCCESS") for _, node in nodes]
     skipped = any(state != "EXECUTION_SUCCESS" for state in states)
-    if not skipped and not any("matchState" in node for _, node in nodes):
+    if not skipped and all(node.get("matchState") is None for _, node in nodes):
         raise Broken("missing_verdict")
     masked = [to_text(node.get("text")) for inner, node in nodes if inner == "data"]
     messages = " ".join([to_text(node.get("message")) for _, node in nodes]).casefold()

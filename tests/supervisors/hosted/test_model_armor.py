@@ -85,6 +85,7 @@ async def test_a_filter_that_was_skipped_is_not_safe(message: str, cause: Cause)
         armor(NOTHING, filterResults=[]),
         armor(NOTHING, filterResults={"rai": {"raiFilterResult": {}}}),
         armor(NOTHING, filterResults={"rai": {"raiFilterResult": OK}}),
+        armor(NOTHING, filterResults={"rai": {"raiFilterResult": {**OK, "matchState": None}}}),
         armor(NOTHING, filterResults={"rai": []}),
         armor(NOTHING, filterResults={"rai": {"raiFilterResult": {**OK, "matchState": "PERHAPS"}}}),
     ],
