@@ -47,6 +47,8 @@ Name = Annotated[str, StringConstraints(max_length=128, pattern=r"^[^\"\\{}\[\]`
 
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 _REPLY_CHARS = 4_000
+_EVEN: Final = 0.5
+"""Above this the judge takes harm for likelier than not."""
 _REPAIR_S = 0.2
 """With less time than this left, a second request could not be answered."""
 
@@ -304,6 +306,9 @@ class Judge(BaseModel, frozen=True, extra="forbid"):
         label = Label(meaning)
         if self.threshold is not None and parsed.score is not None:
             label = Label.UNSAFE if parsed.score >= self.threshold else Label.SAFE
+        elif label is Label.SAFE and (parsed.categories or (parsed.score or 0.0) > _EVEN):
+            msg = "the label says safe, and the categories or the score say otherwise"
+            raise ReplyError(msg, detail="contradiction")
         categories = parsed.categories if label is Label.UNSAFE else ()
         return Verdict(label, score=parsed.score, categories=categories, reason=parsed.reason, extras=extras)
 

@@ -154,6 +154,17 @@ async def test_with_a_threshold_the_score_decides(score: float | None, label: La
     assert verdict.label is label
 
 
+@pytest.mark.parametrize("otherwise", [{"categories": ["canary"]}, {"score": 0.99}, {"score": 0.51}])
+async def test_safe_beside_a_category_or_a_high_score_is_a_contradiction(otherwise: dict[str, Any]) -> None:
+    subject = judge(categories=["canary"], repair=False)
+    verdict, _ = await run(subject, exchange("x"), says("safe", **otherwise))
+    assert (verdict.label, verdict.cause, verdict.detail) == (Label.UNKNOWN, Cause.UNPARSABLE, "contradiction")
+    verdict, fake = await run(judge(categories=["canary"]), exchange("x"), says("safe", **otherwise), says("safe"))
+    assert (verdict.label, len(fake.calls)) == (Label.SAFE, 2)
+    agreeing, _ = await run(subject, exchange("x"), says("safe", score=0.5, categories=[]))
+    assert agreeing.label is Label.SAFE
+
+
 async def test_one_repair_request_quotes_only_the_schema() -> None:  # section 9, step 4
     answers: list[Answer] = [ChatReply("purple monkey", "stop", tokens=Tokens(9, 1), cost=0.5), says("safe")]
     verdict, fake = await run(judge(), exchange("x"), *answers)
