@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from supervisors.hosted.aws import REGION, to_credentials, to_request
 from supervisors.hosted.judging import Finding, JudgedTexts, Request, judge_texts
-from supervisors.hosted.pieces import Match, Piece
+from supervisors.hosted.pieces import Match, Piece, text_between
 from supervisors.hosted.replies import Broken, Json, canonical, to_list, to_number, to_object, to_objects, to_text
 from supervisors.secret import Secret
 from supervisors.types import Cause, Context, Exchange, Label, Verdict, unknown
@@ -123,7 +123,4 @@ def _to_finding(
 
 def _text(row: Json, piece: Piece) -> str:
     """Return the match by its offsets in the judged text; it was the only content of the only message."""
-    start, end = row.get("beginOffset"), row.get("endOffset")
-    if not isinstance(start, int) or not isinstance(end, int) or not 0 <= start < end <= len(piece.text):
-        return ""
-    return piece.text[start:end]
+    return text_between(piece, row.get("beginOffset"), row.get("endOffset"))

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from supervisors.hosted.judging import Finding, JudgedTexts, Request, judge_texts
-from supervisors.hosted.pieces import Match, Piece
+from supervisors.hosted.pieces import Match, Piece, text_between
 from supervisors.hosted.replies import Broken, Json, to_list, to_number, to_objects, to_text
 from supervisors.secret import Secret
 from supervisors.taxonomy import load_taxonomies
@@ -80,7 +80,5 @@ def _name(row: Json) -> str:
 
 
 def _text(row: Json, piece: Piece) -> str:
-    start, end = row.get("start"), row.get("end")
-    if not isinstance(start, int) or not isinstance(end, int) or not 0 <= start < end <= len(piece.text):
-        return ""
-    return piece.text[start:end]
+    """Return what was found: the text the detector repeats, else that between its offsets."""
+    return to_text(row.get("text")) or text_between(piece, row.get("start"), row.get("end"))

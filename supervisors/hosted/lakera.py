@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, model_validator
 
 from supervisors.hosted.judging import Finding, JudgedTexts, Request, judge_texts
-from supervisors.hosted.pieces import Match, Piece
+from supervisors.hosted.pieces import Match, Piece, text_between
 from supervisors.hosted.replies import Json, canonical, to_bool, to_object, to_objects, to_text
 from supervisors.secret import Secret
 from supervisors.types import Context, Exchange, Label, Verdict
@@ -94,10 +94,8 @@ class Lakera(JudgedTexts):
         """Return the match verbatim, or by its offsets in the judged message."""
         if isinstance(row.get("text"), str):
             return to_text(row.get("text"))
-        start, end = row.get("start"), row.get("end")
-        if not isinstance(start, int) or not isinstance(end, int) or not 0 <= start < end + self.end_inclusive:
-            return ""
-        return piece.text[start : end + self.end_inclusive]
+        end = row.get("end")
+        return text_between(piece, row.get("start"), end + self.end_inclusive if type(end) is int else end)
 
 
 def _level(entry: Json) -> float | None:

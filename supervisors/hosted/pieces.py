@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, islice
 
 from supervisors.decoded import append_decoded
 from supervisors.material import Selection, Speaker, Turn, cut_text, to_turns, write
@@ -96,12 +97,23 @@ class Match:
     """A text a service found, and what it is.
 
     Args:
-        text: exactly as it stands in the judged text.
+        text: as it stands in the judged text, in any case.
         category: canonical.
     """
 
     text: str
     category: str
+
+
+def text_between(piece: Piece, start: object, end: object) -> str:
+    """Return what stands between two offsets of a reply; empty where that is open, so that nothing is located.
+
+    Services count characters, UTF-16 units or bytes, and most do not say which: behind a character that is not ASCII
+    these differ.
+    """
+    if type(start) is not int or type(end) is not int or not 0 <= start < end <= len(piece.text):
+        return ""
+    return piece.text[start:end] if piece.text[:end].isascii() else ""
 
 
 def locate(exchange: Exchange, selection: Selection, matches: Sequence[Match]) -> tuple[Span, ...]:
@@ -122,9 +134,8 @@ def locate(exchange: Exchange, selection: Selection, matches: Sequence[Match]) -
 
 
 def _find(segment: Segment, match: Match, limit: int) -> list[Span]:
-    spans: list[Span] = []
-    start = segment.text.find(match.text) if match.text.strip() else -1
-    while start >= 0 and len(spans) < limit:
-        spans.append(Span(segment.path, start, start + len(match.text), match.category))
-        start = segment.text.find(match.text, start + len(match.text))
-    return spans
+    """Return where a match stands in any case: a word of a block list is reported as the list writes it."""
+    if not match.text.strip():
+        return []
+    places = islice(re.finditer(re.escape(match.text), segment.text, re.IGNORECASE), limit)
+    return [Span(segment.path, *place.span(), match.category) for place in places]

@@ -206,6 +206,22 @@ async def test_a_match_is_marked_in_every_place_it_stands() -> None:
     assert verdict.spans == (Span(path, 5, 16, "other"), Span(path, 21, 32, "other"))
 
 
+async def test_the_text_a_detector_repeats_decides_over_its_offsets() -> None:
+    found = exchange("\N{GRINNING FACE} mail a@b.example")  # offsets that count bytes or UTF-16 point elsewhere
+    said = {**detection(10, 21), "text": "a@b.example"}
+    verdict = await judge("detectors", (200, [[said]]), found=found)
+    assert verdict.spans == (Span("/messages/0/content", 7, 18, "other"),)
+    for row in ({**said, "text": "b@c.example"}, detection(7, 18)):  # not there; in which units is open
+        other = await judge("detectors", (200, [[row]]), found=found)
+        assert (other.label, other.spans) == (Label.UNSAFE, ())
+
+
+async def test_a_match_is_marked_in_every_case_it_stands_in() -> None:  # a word of a block list
+    path, found = "/messages/0/content", exchange("Umbrella, UMBRELLA")
+    verdict = await judge("detectors", (200, [[{**detection(0, 8), "text": "umbrella"}]]), found=found)
+    assert verdict.spans == (Span(path, 0, 8, "other"), Span(path, 10, 18, "other"))
+
+
 async def test_spans_are_given_only_if_masking_them_leaves_nothing_bad_and_nothing_unjudged() -> None:
     text = "mail a@b.example"
     whole = await judge("detectors", (200, [[detection(5, 99)]]), found=exchange(text))  # no such place
