@@ -87,7 +87,7 @@ def join_passes(before: Verdict | None, now: Verdict) -> Verdict:
         return now
     if now.cause is Cause.SKIPPED:
         return before
-    worse = now if _STRENGTH[now.label] > _STRENGTH[before.label] else before
+    worse, other = (now, before) if _STRENGTH[now.label] > _STRENGTH[before.label] else (before, now)
     if now.label == before.label == "unsafe":
         scores = [score for score in (before.score, now.score) if score is not None]
         return replace(
@@ -95,5 +95,8 @@ def join_passes(before: Verdict | None, now: Verdict) -> Verdict:
             spans=tuple(dict.fromkeys((*before.spans, *now.spans))),
             categories=tuple(dict.fromkeys((*before.categories, *now.categories))),
             score=max(scores, default=None),
+            rest=before.rest or now.rest,
         )
+    if worse.spans and worse.rest is None and other.cause is not None:
+        return replace(worse, rest=other.cause)
     return worse if worse.label != "safe" or now.score is None else now

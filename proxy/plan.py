@@ -62,6 +62,7 @@ class StagePlan:
         wants_signals: one of its supervisors reads what the provider says of its own filters.
         selves: the supervisors that ask the model itself.
         deciding: policy and mode of every decision that is made when all of them have judged.
+        redacts: a verdict of this stage can lead to a redaction.
     """
 
     stage: Stage
@@ -79,6 +80,7 @@ class StagePlan:
     wants_signals: bool = field(init=False)
     selves: frozenset[str] = field(init=False)
     deciding: tuple[tuple[str, bool], ...] = field(init=False)
+    redacts: bool = field(init=False)
 
     def __post_init__(self) -> None:  # once a plan, not once a request
         named = (*self.blocking, *self.parallel, *self.shadow)
@@ -87,6 +89,10 @@ class StagePlan:
         object.__setattr__(self, "wants_signals", want_signals(named))
         object.__setattr__(self, "selves", selves)
         object.__setattr__(self, "deciding", self.deciding_of(self.names))
+        rules = [rule for rule in self.rules.values() if rule.enforce]
+        object.__setattr__(
+            self, "redacts", any("redact" in (rule.on_unsafe, *rule.on_scope.values()) for rule in rules)
+        )
 
     def deciding_of(self, names: Sequence[str]) -> tuple[tuple[str, bool], ...]:
         """Return policy and mode (true: enforcing) of every decision over the verdicts of these supervisors."""
@@ -95,12 +101,6 @@ class StagePlan:
             for policy, supervisors in self.policies
         ]
         return tuple([(policy, enforce) for policy, found in modes for enforce in (True, False) if enforce in found])
-
-    @property
-    def redacts(self) -> bool:
-        """Say whether a verdict of this stage can lead to a redaction."""
-        rules = self.rules.values()
-        return any(rule.enforce and "redact" in (rule.on_unsafe, *rule.on_scope.values()) for rule in rules)
 
     def observing(self) -> StagePlan:
         """Return the same stage with nothing enforced: observe mode records and alters nothing."""

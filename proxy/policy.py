@@ -240,13 +240,17 @@ def judge_verdict(rule: Rule, verdict: Verdict) -> tuple[Action, Reason | None]:
         return "pass", None
     if verdict.cause is not None:
         return ("block" if rule.on_unknown.action(verdict.cause) == "block" else "flag"), "unknown"
-    match rule.unsafe_action(verdict.scope):
-        case "block":
-            return "block", "unsafe"
-        case "redact":
-            return ("redact" if verdict.spans else "block"), "unsafe"
-        case "log":
-            return "flag", "unsafe"
+    action = rule.unsafe_action(verdict.scope)
+    if action == "block" or (action == "redact" and not verdict.spans):
+        return "block", "unsafe"
+    if _leaves_unjudged(rule, verdict.rest):
+        return "block", "unknown"
+    return ("redact" if action == "redact" else "flag"), "unsafe"
+
+
+def _leaves_unjudged(rule: Rule, rest: Cause | None) -> bool:
+    """Say whether the text beside a finding that is let through has no verdict, and must not pass without one."""
+    return rest is not None and rest is not Cause.SKIPPED and rule.on_unknown.action(rest) == "block"
 
 
 def settles(rule: Rule, verdict: Verdict) -> bool:

@@ -209,6 +209,7 @@ def _verdict(row: Row) -> Verdict:
         Cause(row["cause"]) if row["cause"] is not None else None,
         scope=row["scope"],
         spans=tuple([Span(*span) for span in row["spans"]]),
+        rest=Cause(row["rest"]) if row["rest"] is not None else None,
     )
 
 

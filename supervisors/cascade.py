@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pydantic import BaseModel, Field, model_validator
@@ -19,6 +19,7 @@ from supervisors.types import (
     Context,
     Exchange,
     Label,
+    Span,
     Stage,
     Supervisor,
     Verdict,
@@ -157,18 +158,69 @@ class Cascade(BaseModel, frozen=True, extra="forbid"):
         now = asyncio.get_running_loop().time
         end = now() + nesting.budget_s(self, context)
         exhaustive = nesting.is_exhaustive(self, context)
+        redacts = nesting.may_redact(context)
         members: list[Assessment] = []
-        decided: Verdict | None = None
+        course = _Course()
         for name, step in zip(self._names, self.steps, strict=True):
-            if decided is not None and not exhaustive:
+            if not exhaustive and (course.ended if redacts else course.decided is not None):
                 members.append(Assessment(name, unknown(Cause.SKIPPED)))
+                course.skip()
                 continue
             found = await _ask_until(name, step.supervisor, exchange, context, end)
             members.append(found)
-            action = step.act(found.verdict)
-            if decided is None and action != "next":
-                decided = _relabel(found.verdict, action, name)
-        return _with_members(decided or _last_word(members), members)
+            course.take(found.verdict, step.act(found.verdict), name)
+        return _with_members(course.conclude(), members)
+
+
+@dataclass(slots=True)
+class _Course:
+    """What the steps have come to: the verdict, and what later steps say of the rest once its finding is masked.
+
+    Args:
+        decided: verdict of the first step that was certain.
+        spans: what it found, and what later steps found in the rest.
+        ended: a step was certain that the rest is safe, unsafe or unknown.
+        last: latest verdict on the rest that was applicable; with no finding yet the rest is the whole text.
+    """
+
+    decided: Verdict | None = None
+    spans: tuple[Span, ...] = ()
+    ended: bool = False
+    last: Verdict | None = None
+
+    def take(self, verdict: Verdict, action: Action, name: str) -> None:
+        """Add the verdict of the next step."""
+        if self.ended or (action == "next" and verdict.cause is Cause.SKIPPED):
+            return
+        if action == "next":
+            self.last = verdict
+            return
+        certain = _relabel(verdict, action, name)
+        self.decided = self.decided or certain
+        self._find(certain)
+        self.ended = not certain.spans
+
+    def skip(self) -> None:
+        """Note that a step is not asked."""
+        if not self.ended:
+            self.last = self.last or unknown(Cause.SKIPPED)
+
+    def _find(self, verdict: Verdict) -> None:
+        """Note what was found with its places: masked, and the rest is for the next steps."""
+        self.spans += verdict.spans
+        self.last = verdict if not verdict.spans else unknown(verdict.rest) if verdict.rest else None
+
+    def conclude(self) -> Verdict:
+        """Return the verdict: of the first that was certain, else of the last that was applicable.
+
+        It names places only where no later step takes for unsafe what masking them leaves.
+        """
+        if self.decided is None:  # a label resolves earlier unknowns, nothing else does
+            return self.last or unknown(Cause.SKIPPED)
+        if self.last is not None and self.last.spans:
+            self._find(self.last)
+        spans = () if self.last is not None and self.last.label is Label.UNSAFE else tuple(dict.fromkeys(self.spans))
+        return replace(self.decided, spans=spans, rest=self.last.cause if spans and self.last is not None else None)
 
 
 async def _ask_until(name: str, supervisor: Supervisor, exchange: Exchange, context: Context, end: float) -> Assessment:
@@ -189,12 +241,6 @@ def _relabel(verdict: Verdict, action: Action, name: str) -> Verdict:
     cause = Cause.ABSTAINED if label is Label.UNKNOWN else None
     # The score and the findings belong to another label; they stay visible in the step's own verdict.
     return replace(verdict, label=label, cause=cause, score=None, categories=(), spans=(), detail=f"set_by_{name}")
-
-
-def _last_word(members: Sequence[Assessment]) -> Verdict:
-    """Return the verdict of the last step that was applicable: a label resolves earlier unknowns, nothing else does."""
-    applicable = [member.verdict for member in members if member.verdict.cause is not Cause.SKIPPED]
-    return applicable[-1] if applicable else unknown(Cause.SKIPPED)
 
 
 def _with_members(verdict: Verdict, members: Sequence[Assessment]) -> Verdict:

@@ -107,12 +107,17 @@ class Language(BaseModel):
         detect = self._loaded.detect
         guesses = [(piece, self._guess(piece.text, detect)) for piece in pieces.found]
         foreign = [(piece, guess) for piece, guess in guesses if self._is_foreign(guess)]
-        if foreign:
-            return _report(foreign)
-        if pieces.gap is not None:
-            return pieces.gap
-        letters = sum([guess.letters for _, guess in guesses])
-        placed = sum([guess.letters for _, guess in guesses if guess.score >= self.min_score])
+        rest = self._conclude([guess for _, guess in guesses if not self._is_foreign(guess)], pieces.gap)
+        if not foreign:
+            return rest
+        return replace(_report(foreign), rest=None if rest.cause is Cause.SKIPPED else rest.cause)
+
+    def _conclude(self, guesses: Sequence[Guess], gap: Verdict | None) -> Verdict:
+        """Return the verdict on stretches in no other language."""
+        if gap is not None:
+            return gap
+        letters = sum([guess.letters for guess in guesses])
+        placed = sum([guess.letters for guess in guesses if guess.score >= self.min_score])
         if not guesses or letters == 0:
             return safe(detail="no_letters") if guesses else unknown(Cause.SKIPPED, detail="no_text")
         if placed * 2 >= letters or self.unsure == "safe":

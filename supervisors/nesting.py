@@ -138,6 +138,11 @@ def is_exhaustive(supervisor: Supervisor, context: Context) -> bool:
     return bool(getattr(supervisor, "exhaustive", False) or getattr(context, "exhaustive", False))
 
 
+def may_redact(context: Context) -> bool:
+    """Say whether what is found may be masked and the rest let through: then those not asked have to judge the rest."""
+    return bool(getattr(context, "redacts", False))
+
+
 def total_tokens(assessments: Sequence[Assessment]) -> Tokens | None:
     """Add up the tokens of those that report any; None if nobody does."""
     counts = [found.verdict.tokens for found in assessments if found.verdict.tokens is not None]

@@ -130,7 +130,9 @@ class Presidio(BaseModel):
             return pieces.gap or (safe(score=0.0) if pieces.found else unknown(Cause.SKIPPED, detail="no_text"))
         spans = tuple(dict.fromkeys([span for span, _, _ in found]))
         categories = dict.fromkeys([span.category for span in spans])
-        return replace(unsafe(*categories, score=1.0, spans=spans, transform=found[0][2]), scope=found[0][1])
+        gap = pieces.gap.cause if pieces.gap is not None else None
+        verdict = unsafe(*categories, score=1.0, spans=spans, transform=found[0][2])
+        return replace(verdict, scope=found[0][1], rest=Cause.OVER_LIMIT if own.over_limit else gap)
 
     def _analyse(self, text: str) -> Iterator[_Found]:
         results: Sequence[Any] = self._loaded.engine.analyze(text, language="en", entities=list(self.entities))

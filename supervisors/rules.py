@@ -260,6 +260,7 @@ def _report(scan: Scan) -> Verdict:
         score=1.0,
         categories=tuple(dict.fromkeys([finding.category for finding in scan.findings])),
         spans=tuple([Span(f.path, f.start, f.end, f.category) for f in scan.findings]),
+        rest=Cause.OVER_LIMIT if scan.over_limit else Cause.UNSUPPORTED if scan.unsupported else None,
         transform=scan.findings[0].chain,
         scope=next(scope for scope in SCOPES if scope in by_scope),
         extras=facts,

@@ -146,8 +146,11 @@ def combine_parts(parts: Sequence[Part], expected: int) -> Verdict:
         deciding = next(part for part in vague if part.verdict.cause is wanted)
     scores = [verdict.score for verdict in verdicts if verdict.score is not None]
     found = dict.fromkeys(name for part in bad for name in part.verdict.categories)
+    placed = all(part.verdict.spans for part in bad)  # masking some would leave the others
     return replace(
         _stamp(deciding),
+        spans=tuple(dict.fromkeys(span for part in bad for span in part.verdict.spans)) if placed else (),
+        rest=join_causes([cast("Cause", part.verdict.cause) for part in vague]) if bad and placed and vague else None,
         score=max(scores) if scores and (bad or not vague) else None,
         categories=tuple(found) if bad else deciding.verdict.categories,
         tokens=_sum_tokens(verdicts),

@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr,
 from supervisors.embeddings import Embedded, Embedder, Vector, cosine, embed
 from supervisors.errors import ConfigError, MissingError, MissingPart, ReplyError
 from supervisors.narrowing import Turns
-from supervisors.nesting import is_exhaustive
+from supervisors.nesting import is_exhaustive, may_redact
 from supervisors.offload import Stop, run_pieces
 from supervisors.offsets import Place
 from supervisors.pieces import Piece, find_pieces
@@ -187,7 +187,8 @@ class Topics(BaseModel):
 
     async def _compare(self, texts: Sequence[str], context: Context) -> _Compared:
         if self.engine != "server":
-            search = None if is_exhaustive(self, context) else Search(self._counts, self.mode == "deny")
+            whole = is_exhaustive(self, context) or may_redact(context)
+            search = None if whole else Search(self._counts, self.mode == "deny")
             return _Compared(await run_pieces(partial(self._compare_here, self.engine, texts, search)))
         spent = await self._embed_examples(context)
         different = list(dict.fromkeys(texts))
@@ -260,6 +261,5 @@ class Topics(BaseModel):
         spans = tuple([piece.to_span(near.name if denied else OFF_TOPIC) for piece, near in hits])
         categories = tuple(dict.fromkeys([span.category for span in spans]))
         first = hits[0][0]
-        return Verdict(
-            Label.UNSAFE, None, score, categories, spans, transform=first.chain, scope=first.scope, extras=facts
-        )
+        found = Verdict(Label.UNSAFE, None, score, categories, spans, transform=first.chain, scope=first.scope)
+        return replace(found, rest=gap.cause if gap is not None else None, extras=facts)

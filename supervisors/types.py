@@ -177,6 +177,7 @@ class Verdict:
         score: risk in 0..1, higher is riskier, or None.
         categories: names in order of first appearance.
         spans: what to redact; empty when the supervisor cannot localise.
+        rest: beside a finding with spans, why there is no verdict on the rest of the text; None when it was judged.
         detail: short code such as ``tie``, ``quorum_miss``, ``truncated``.
         transform: variant chain that hit, e.g. ``base64>base64``.
         reason: free text, for the record only.
@@ -193,6 +194,7 @@ class Verdict:
     score: float | None = None
     categories: tuple[str, ...] = ()
     spans: tuple[Span, ...] = ()
+    rest: Cause | None = None
     detail: str | None = None
     transform: str | None = None
     reason: str | None = None

@@ -213,7 +213,9 @@ class Vote(BaseModel, frozen=True, extra="forbid"):
             asked.append(name)
             outcome = self._count(asked, found)
         members = [found.get(name) or Assessment(name, Verdict(Label.UNKNOWN, Cause.SKIPPED)) for name in self.members]
-        return _to_verdict(_Counted(outcome, first.tied or outcome.tied, len(self.panel), len(asked)), members)
+        counted = _Counted(outcome, first.tied or outcome.tied, len(self.panel), len(asked))
+        rest = self.rule(asked)([_to_ballot(found[name].verdict, on_rest=True) for name in asked])
+        return _to_verdict(counted, members, rest)
 
     async def _poll(
         self, names: Sequence[str], exchange: Exchange, context: Context, seconds: float, *, exhaustive: bool
@@ -226,7 +228,11 @@ class Vote(BaseModel, frozen=True, extra="forbid"):
                 return False
             outcome = settled(rule, [_ballot(verdicts.get(name)) for name in names])
             # With a reserve an unknown outcome is not the end, and every vote still missing may matter.
-            return outcome is not None and not (self.reserve and outcome.label is Label.UNKNOWN)
+            if outcome is None or (self.reserve and outcome.label is Label.UNKNOWN):
+                return False
+            if not nesting.may_redact(context) or outcome.label is not Label.UNSAFE:
+                return True
+            return settled(rule, [_ballot(verdicts.get(name), on_rest=True) for name in names]) is not None
 
         def in_flight(verdicts: Verdicts) -> int:
             ballots = [_ballot(verdicts.get(name)) for name in names]
@@ -276,12 +282,18 @@ def inconclusive(outcome: Outcome) -> bool:
     return outcome.label is Label.UNKNOWN and outcome.detail in ("tie", "quorum_miss")
 
 
-def _to_ballot(verdict: Verdict) -> Ballot:
+def _to_ballot(verdict: Verdict, *, on_rest: bool = False) -> Ballot:
+    """Return a vote, or the one on what is left when all that was found is masked.
+
+    Who said where the text is unsafe has no objection to the rest, if it was judged.
+    """
+    if on_rest and verdict.label is Label.UNSAFE and verdict.spans:
+        return Ballot(Label.SAFE, 0.0) if verdict.rest is None else Ballot(Label.UNKNOWN, None, verdict.rest)
     return Ballot(verdict.label, verdict.score, verdict.cause)
 
 
-def _ballot(verdict: Verdict | None) -> Ballot | None:
-    return None if verdict is None else _to_ballot(verdict)
+def _ballot(verdict: Verdict | None, *, on_rest: bool = False) -> Ballot | None:
+    return None if verdict is None else _to_ballot(verdict, on_rest=on_rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,19 +304,28 @@ class _Counted:
     asked: int
 
 
-def _to_verdict(counted: _Counted, members: Sequence[Assessment]) -> Verdict:
+def _to_verdict(counted: _Counted, members: Sequence[Assessment], rest: Outcome) -> Verdict:
+    """Return the verdict of a panel.
+
+    Args:
+        counted: its outcome.
+        members: what each member said.
+        rest: the outcome for what is left when all that was found is masked.
+    """
     verdicts = [member.verdict for member in members]
     answered = [verdict for verdict in verdicts if verdict.label is not Label.UNKNOWN]
     scores = [verdict.score for verdict in answered if verdict.score is not None]
     # A verdict of safe carries no finding, whatever the minority found; that stays visible in `members`.
     objecting = [verdict for verdict in answered if verdict.label is Label.UNSAFE]
     finding = [] if counted.outcome.label is Label.SAFE else objecting
+    spans = () if rest.label is Label.UNSAFE else _join_spans(finding)
     return Verdict(
         counted.outcome.label,
         counted.outcome.cause,
         score=sum(scores) / len(scores) if scores else None,
         categories=tuple(dict.fromkeys([name for verdict in finding for name in verdict.categories])),
-        spans=_join_spans(finding),
+        spans=spans,
+        rest=rest.cause if spans else None,
         detail=counted.outcome.detail,
         transform=next((verdict.transform for verdict in finding if verdict.transform), None),
         scope=next((verdict.scope for verdict in finding if verdict.scope), None),

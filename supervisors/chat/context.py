@@ -56,9 +56,10 @@ class ChatContext:
         deadline: loop time.
         budget: shared by the stages of one request.
         exhaustive: composites ask every member although their label is fixed (evaluation runs).
+        redacts: what a verdict finds may be masked and the rest let through, so that the rest needs a verdict, too.
     """
 
-    __slots__ = ("_budget", "_deadline", "_loop", "_service", "exhaustive")
+    __slots__ = ("_budget", "_deadline", "_loop", "_service", "exhaustive", "redacts")
 
     def __init__(
         self,
@@ -68,8 +69,10 @@ class ChatContext:
         budget: Budget,
         *,
         exhaustive: bool = False,
+        redacts: bool = False,
     ) -> None:
         self.exhaustive = exhaustive
+        self.redacts = redacts
         self._service = service
         self._deadline = deadline
         self._budget = budget

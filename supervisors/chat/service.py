@@ -157,18 +157,22 @@ class ChatService:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._dependencies: dict[tuple[str, str, str], _Dependency] = {}
 
-    def context(self, timeout_s: float, budget: Budget | None = None, *, exhaustive: bool = False) -> ChatContext:
+    def context(
+        self, timeout_s: float, budget: Budget | None = None, *, exhaustive: bool = False, redacts: bool = False
+    ) -> ChatContext:
         """Return the context of one stage of one exchange.
 
         Args:
             timeout_s: until the stage's deadline.
             budget: shared by the stages of the request; None gives a fresh default one.
             exhaustive: composites ask every member although their label is fixed.
+            redacts: what a verdict finds may be masked and the rest let through.
         """
         loop = self._loop
         if loop is None:  # asked for once: finding it is a call of the kernel
             loop = self._loop = asyncio.get_running_loop()
-        return ChatContext(self, loop, loop.time() + timeout_s, budget or Budget(), exhaustive=exhaustive)
+        deadline = loop.time() + timeout_s
+        return ChatContext(self, loop, deadline, budget or Budget(), exhaustive=exhaustive, redacts=redacts)
 
     @property
     def breaker_states(self) -> dict[str, BreakerState]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from proxy.policy import Action, OnUnsafe, Reason, Rule, StagePolicy, UnknownPolicy, decide, settles
@@ -22,6 +24,12 @@ LOG = UnknownPolicy(default="log")
         ("block", "log", unknown(Cause.TIMEOUT), "flag", "unknown", False),
         ("block", "block", unknown(Cause.TIMEOUT), "block", "unknown", False),
         ("block", "block", unknown(Cause.SKIPPED), "pass", None, False),
+        ("redact", "block", replace(LOCATED, rest=Cause.TIMEOUT), "block", "unknown", True),
+        ("redact", "log", replace(LOCATED, rest=Cause.TIMEOUT), "redact", "unsafe", True),
+        ("redact", "block", replace(LOCATED, rest=Cause.SKIPPED), "redact", "unsafe", True),
+        ("log", "block", replace(LOCATED, rest=Cause.UNSUPPORTED), "block", "unknown", True),
+        ("log", "log", replace(LOCATED, rest=Cause.UNSUPPORTED), "flag", "unsafe", True),
+        ("block", "log", replace(LOCATED, rest=Cause.UNSUPPORTED), "block", "unsafe", True),
     ],
 )
 def test_each_row_of_the_decision_table(

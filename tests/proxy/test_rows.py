@@ -106,6 +106,7 @@ def test_the_full_form_has_every_member_even_where_nothing_happened() -> None:
     assert full["decisions"][0].keys() == rich["decisions"][0].keys()
     assert full["upstream_call"].keys() == rich["upstream_call"].keys()
     assert full["verdicts"][0] == {
+        "rest": None,
         "supervisor": "words",
         "stage": "input",
         "choice": None,

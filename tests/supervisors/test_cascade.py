@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -10,9 +10,10 @@ from pydantic import ValidationError
 
 from supervisors.ask import ask
 from supervisors.cascade import Cascade
+from supervisors.errors import ChatUnavailable
 from supervisors.nesting import walk
 from supervisors.testing import Always, Fails, FakeContext, Finds, Sleeps, context, exchange
-from supervisors.types import Cause, Label, Verdict, safe, unknown, unsafe
+from supervisors.types import Cause, Label, Span, Verdict, safe, unknown, unsafe
 from supervisors.vote import Vote
 
 ANSWERS: dict[str, Verdict] = {
@@ -113,6 +114,54 @@ async def test_findings_come_from_the_step_that_decides() -> None:
     verdict = await run(Cascade.model_validate({"steps": steps}))
     assert (verdict.categories, verdict.score, len(verdict.spans)) == (("canary",), 1.0, 1)
     assert [member.supervisor for member in verdict.members] == ["step1", "step2", "step3"]
+
+
+@dataclass(slots=True)
+class Redacts(FakeContext):
+    redacts: bool = field(default=True)
+
+
+LATER: list[tuple[Any, list[str], Cause | None]] = [
+    (Always(safe()), ["violet"], None),
+    (Always(unsafe("elsewhere")), [], None),  # says not where
+    (Finds("umbrella"), ["violet", "umbrella"], None),
+    (Fails(ChatUnavailable("down")), ["violet"], Cause.ERROR),  # nobody has judged the rest
+    (Always(unknown(Cause.ABSTAINED)), ["violet"], Cause.ABSTAINED),
+    (Always(unknown(Cause.SKIPPED)), ["violet"], None),  # not applicable is no failure
+]
+
+
+@pytest.mark.parametrize(("later", "masked", "rest"), LATER)
+async def test_what_is_left_beside_a_redacted_finding_is_judged_by_the_later_steps(
+    later: Any, masked: list[str], rest: Cause | None
+) -> None:
+    steps = [{"supervisor": Finds("violet")}, {"supervisor": later}]
+    text = "violet umbrella"
+    verdict = await Cascade.model_validate({"steps": steps}).assess(exchange(text), Redacts())
+    assert (verdict.label, verdict.categories, verdict.rest) == (Label.UNSAFE, ("canary",), rest)
+    assert [text[span.start : span.end] for span in verdict.spans] == masked
+    plain = await Cascade.model_validate({"steps": steps}).assess(exchange(text), context())
+    assert (len(plain.spans), plain.rest, plain.extras["steps_asked"]) == (1, Cause.SKIPPED, 1)  # nothing is masked
+
+
+@pytest.mark.parametrize(("later", "rest"), [(Always(safe()), None), (Always(unknown(Cause.SKIPPED)), Cause.TIMEOUT)])
+async def test_a_later_label_resolves_what_a_finding_left_unread(later: Any, rest: Cause | None) -> None:
+    found = replace(unsafe("canary", spans=(Span("/x", 0, 1, "canary"),)), rest=Cause.TIMEOUT)
+    steps = [{"supervisor": Always(found)}, {"supervisor": later}]
+    verdict = await Cascade.model_validate({"steps": steps}).assess(exchange("x"), Redacts())
+    assert (len(verdict.spans), verdict.rest) == (1, rest)
+
+
+async def test_a_certain_step_ends_what_is_asked_of_the_rest() -> None:
+    steps = [
+        {"supervisor": Finds("violet")},
+        {"supervisor": Always(safe()), "on_safe": "safe"},
+        {"supervisor": Fails(ChatUnavailable("down"))},
+    ]
+    verdict = await Cascade.model_validate({"steps": steps}).assess(exchange("violet"), Redacts())
+    assert (len(verdict.spans), verdict.extras["steps_asked"]) == (1, 2)
+    last = await Cascade.model_validate({"steps": steps[:1]}).assess(exchange("violet"), Redacts())
+    assert len(last.spans) == 1
 
 
 async def test_a_hung_step_is_a_timeout_that_the_step_may_turn_unsafe() -> None:  # F-12

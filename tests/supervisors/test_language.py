@@ -115,3 +115,11 @@ def test_the_extra_is_asked_for_or_used() -> None:
         return
     assert supervisor.judge(exchange(GERMAN)).label is Label.UNSAFE
     assert supervisor.judge(exchange(ENGLISH)).label is Label.SAFE
+
+
+async def test_what_is_unknown_beside_a_sentence_in_another_language_is_told() -> None:
+    german = GERMAN * 2
+    english = ENGLISH * 3
+    guard = Language(allowed=("en",))
+    assert guard.judge(exchange(german, english)).rest is None
+    assert guard.judge(exchange(german, "qwx zzv kkp llm nnb vvx qqt zzr ppw kkl")).rest is Cause.ABSTAINED

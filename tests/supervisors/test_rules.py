@@ -252,7 +252,8 @@ def test_media_is_unknown_and_never_safe() -> None:  # G-05
 
 
 def test_a_finding_beside_media_wins() -> None:  # G-05
-    assert judge(Rules(keywords=(PHRASE,)), request(segment(PHRASE), media())).label is Label.UNSAFE
+    found = judge(Rules(keywords=(PHRASE,)), request(segment(PHRASE), media()))
+    assert (found.label, found.rest) == (Label.UNSAFE, Cause.UNSUPPORTED)
 
 
 def test_opaque_segments_are_passed_over() -> None:  # G-05
@@ -267,7 +268,7 @@ def test_a_cut_short_decoding_is_over_limit_and_never_safe() -> None:  # G-08
     verdict = judge(Rules(keywords=(PHRASE,)), exchange(runs))
     assert (verdict.label, verdict.cause, verdict.detail) == (Label.UNKNOWN, Cause.OVER_LIMIT, "base64")
     found = judge(Rules(keywords=(PHRASE,)), exchange(f"{PHRASE} {runs}"))
-    assert found.label is Label.UNSAFE
+    assert (found.label, found.rest) == (Label.UNSAFE, Cause.OVER_LIMIT)
     assert found.extras["over_limit"] == ["base64"]
 
 

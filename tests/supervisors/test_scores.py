@@ -8,7 +8,7 @@ import pytest
 
 from supervisors.parsers.reading import Pair
 from supervisors.scores import Part, combine_parts, score_codes, score_pair
-from supervisors.types import Cause, Label, TokenAlternatives, Tokens, Verdict, safe, unknown, unsafe
+from supervisors.types import Cause, Label, Span, TokenAlternatives, Tokens, Verdict, safe, unknown, unsafe
 
 WORDS = Pair("unsafe", "safe", exact=False)
 ANSWER = Pair("yes", "no", exact=True)
@@ -114,3 +114,12 @@ def test_fewer_results_than_calls_are_unknown() -> None:
 
 def test_an_unknown_verdict_carries_no_score_of_the_others() -> None:
     assert combine_parts([Part(safe(score=0.2)), Part(unknown(Cause.TIMEOUT))], 2).score is None
+
+
+def test_places_are_joined_only_if_every_finding_has_some_and_what_is_unknown_beside_them_is_told() -> None:
+    one, two = [unsafe("canary", spans=(Span("/x", at, at + 1, "canary"),)) for at in (0, 4)]
+    both = combine_parts([Part(one), Part(two)], 2)
+    assert (len(both.spans), both.rest) == (2, None)
+    assert combine_parts([Part(one), Part(unsafe("elsewhere"))], 2).spans == ()
+    beside = combine_parts([Part(one), Part(unknown(Cause.TIMEOUT)), Part(safe())], 3)
+    assert (len(beside.spans), beside.rest) == (1, Cause.TIMEOUT)

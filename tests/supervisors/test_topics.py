@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pytest
@@ -12,7 +12,7 @@ from supervisors.ask import ask
 from supervisors.errors import ChatTimeout, ChatUnavailable, ReplyError
 from supervisors.testing import FakeContext, exchange
 from supervisors.topics import Topics
-from supervisors.types import Cause, Label, Verdict
+from supervisors.types import Cause, Label, Media, Segment, Verdict
 
 FIELDS = ("umbrella", "ferry", "bread")
 
@@ -136,3 +136,11 @@ async def test_sentences_are_compared_one_by_one_and_the_same_one_once() -> None
 
 def reply(vectors: list[list[float]]) -> object:
     return {"data": [{"index": i, "embedding": vector} for i, vector in enumerate(vectors)]}
+
+
+async def test_a_picture_beside_a_finding_is_told() -> None:  # G-05
+    picture = Segment("/messages/0/content/1", "user", "media", "", media=Media("image/png", 9, "0" * 64))
+    found = exchange("where is my umbrella")
+    both = replace(found, request=(*found.request, picture))
+    verdict = await supervisor().assess(both, Embeds())
+    assert (verdict.label, verdict.rest, len(verdict.spans)) == (Label.UNSAFE, Cause.UNSUPPORTED, 1)

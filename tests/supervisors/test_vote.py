@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from supervisors.ask import ask
 from supervisors.cascade import Cascade
+from supervisors.errors import ChatUnavailable
 from supervisors.judge import Judge
 from supervisors.plugins import build_supervisor, flatten_errors
 from supervisors.testing import Always, Fails, FakeContext, Finds, Sleeps, context, exchange
@@ -193,6 +194,48 @@ async def test_a_decision_says_how_many_judges_there_were_and_what_became_of_the
 async def test_a_cost_that_is_partly_unknown_is_unknown() -> None:  # H-133
     a, b = replace(safe(), tokens=Tokens(1, 1), cost=0.5), replace(safe(), tokens=Tokens(1, 1))
     assert (await vote_on(panel(Always(a), Always(b)))).cost is None
+
+
+@dataclass(slots=True)
+class Redacts(FakeContext):
+    redacts: bool = field(default=True)
+
+
+DOWN = Fails(ChatUnavailable("down"))
+UNREAD = replace(unsafe("canary", spans=(Span("/x", 0, 1, "canary"),)), rest=Cause.OVER_LIMIT)
+REST: list[tuple[dict[str, Any], Any, int, Cause | None]] = [
+    ({"strategy": "any"}, Always(safe()), 1, None),
+    ({"strategy": "any"}, Always(unsafe("elsewhere")), 0, None),
+    ({"strategy": "any"}, DOWN, 1, Cause.ERROR),  # nobody has judged the rest
+    ({"strategy": "any"}, Always(UNREAD), 2, Cause.OVER_LIMIT),
+    ({"strategy": "any"}, Finds("umbrella"), 2, None),
+    ({"strategy": "quorum", "count": 1, "min_answers": 1}, DOWN, 1, Cause.ERROR),
+    ({"strategy": "first_available"}, DOWN, 1, None),  # the first decides alone
+]
+
+
+@pytest.mark.parametrize(("options", "other", "spans", "rest"), REST)
+async def test_a_redaction_leaves_what_the_whole_panel_judges(
+    options: dict[str, Any], other: Any, spans: int, rest: Cause | None
+) -> None:
+    finds = Finds("violet")
+    verdict = await panel(finds, other, **options).assess(exchange("violet umbrella"), Redacts())
+    assert (verdict.label, len(verdict.spans), verdict.rest) == (Label.UNSAFE, spans, rest)
+
+
+async def test_where_nothing_is_masked_the_first_finding_ends_the_round() -> None:
+    remote = Counting(safe())
+    await panel(Finds("violet"), remote, strategy="any").assess(exchange("violet"), context())
+    assert remote.asked == 0
+    await panel(Finds("violet"), remote, strategy="any").assess(exchange("violet"), Redacts())
+    assert remote.asked == 1
+
+
+async def test_two_of_three_who_say_where_need_no_third() -> None:
+    remote = Counting(safe())
+    three = panel(Finds("violet"), Finds("umbrella"), remote)
+    verdict = await three.assess(exchange("violet umbrella"), Redacts())
+    assert (len(verdict.spans), remote.asked) == (2, 0)
 
 
 async def test_spans_are_joined_only_if_everybody_who_objects_can_say_where() -> None:  # G-29, section 4
