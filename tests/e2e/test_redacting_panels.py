@@ -84,7 +84,8 @@ async def test_a_finding_does_not_hide_what_was_not_read(
         FakeUpstream() as up,
         serving(guarded(up, tmp_path, supervisors=words, policies=policy(entry))) as proxy,
     ):
-        await proxy.chat([{"type": "text", "text": TEXT}, more])
+        content = [{"type": "text", "text": TEXT}, more]
+        await proxy.chat(messages=[{"role": "user", "content": content}])
         assert len(up.received) == (on_unknown == "log")
         assert all((b"[REDACTED:" in request.body) is (on_unsafe == "redact") for request in up.received)
         [record] = await proxy.records(1)
