@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from supervisors.confusables import CONFUSABLES
 from supervisors.norm import normalize, unleet
+from supervisors.offsets import Place
+from supervisors.stretches import LEAST, find_turned, surround
 from supervisors.variants import Layer
 
 MIN_FUNCTION_WORDS = 3
@@ -29,12 +31,17 @@ FUNCTION_WORDS = frozenset(
 
 _TELLING = FUNCTION_WORDS - {"or", "be"}
 """Those that rot13 makes no other one of."""
-_TELLING_BYTES = frozenset([word.encode() for word in _TELLING])
-_ROTATED = frozenset([codecs.encode(word, "rot13").encode() for word in _TELLING])
-_REVERSED = frozenset([word[::-1].encode() for word in FUNCTION_WORDS])
+_ROTATED = frozenset([codecs.encode(word, "rot13") for word in _TELLING])
+_ROTATED_BYTES = frozenset([word.encode() for word in _ROTATED])
+_FORWARD = FUNCTION_WORDS - {"on", "was", "not", "are", "but"}
+"""Those that are no common word reversed, as "on" is "no"."""
+_REVERSED = frozenset([word[::-1] for word in _FORWARD])
+_REVERSED_BYTES = frozenset([word[::-1].encode() for word in FUNCTION_WORDS])
 
 _WORD = re.compile(r"[a-z]+")
 _WHOLE_WORD = re.compile(r"(?<!\w)[a-z]+(?!\w)")
+_LEET_WORD = re.compile(r"[^\s]*[a-z][^\s]*")
+"""What holds a letter: a number by itself is no word."""
 _NUMBER = re.compile(r"(?<![^\W_])[0-9$@!.,:-]+(?![^\W_])")
 _UNSEEN = (
     "\u00ad\u034f\u115f\u1160\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\u3164\ufeff\uffa0\ufe00-\ufe0f"
@@ -78,14 +85,12 @@ def find_readings(layer: Layer) -> Iterator[Reading]:
     if (spaced := join_spaced(text)) != text:
         yield Reading("squash", spaced)
     words = _small_words(layer.norm)  # rotated or reversed, they are the words of the whole text so read
-    if len(words & _ROTATED) >= 2:
-        rotated = _rotate_lines(layer.text)
-        if reads_like_english(rotated.lower()) or len(words & _TELLING_BYTES) < 2:
-            yield Reading("rot13", rotated)
-    if len(words & _REVERSED) >= MIN_FUNCTION_WORDS:
-        yield Reading("reverse", layer.reverse)
+    if len(words & _ROTATED_BYTES) >= LEAST:
+        yield from _join("rot13", [codecs.encode(said, "rot13") for said in _cut(text, _ROTATED, _TELLING)])
+    if len(words & _REVERSED_BYTES) >= MIN_FUNCTION_WORDS:
+        yield from _join("reverse", [said[::-1] for said in _cut(layer.norm, _REVERSED, _FORWARD)][::-1])
     if layer.unleeted != layer.norm and _gains_words(layer):
-        yield Reading("leet", layer.unleeted)
+        yield from _join("leet", _cut_leet(layer))
 
 
 def is_masked(text: str) -> bool:
@@ -99,10 +104,10 @@ def is_masked(text: str) -> bool:
 def join_spaced(text: str) -> str:
     """Return the text with letters that stand apart joined to words; two separators in a row end a word."""
     gaps = text.encode("latin-1", "replace").translate(_TO_GAPS)
-    return text if _MAYBE_SPACED.search(gaps) is None else _SPACED.sub(_join, text)
+    return text if _MAYBE_SPACED.search(gaps) is None else _SPACED.sub(_join_run, text)
 
 
-def _join(run: re.Match[str]) -> str:
+def _join_run(run: re.Match[str]) -> str:
     return " ".join([re.sub(r"[\W_]", "", word) for word in _GAP.split(run[0])])
 
 
@@ -116,10 +121,21 @@ def reads_like_english(text: str) -> bool:
     return len(FUNCTION_WORDS.intersection(_WORD.findall(text))) >= MIN_FUNCTION_WORDS
 
 
-def _rotate_lines(text: str) -> str:
-    """Return a text with its lines rotated, without those that are English as they stand."""
-    lines = [(line, codecs.encode(line, "rot13")) for line in text.splitlines()]
-    return "\n".join([said for line, said in lines if _count(said.lower()) >= _count(line.lower())])
+def _cut(text: str, turned: frozenset[str], plain: frozenset[str]) -> list[str]:
+    return [text[start:end] for start, end in find_turned(text, turned, plain)]
+
+
+def _cut_leet(layer: Layer) -> list[str]:
+    """Return what stands around the words that another reading of digits and signs changes."""
+    words = [Place(*word.span()) for word in _LEET_WORD.finditer(layer.norm)]
+    said = layer.unleeted
+    changed = (word for word in words if said[word.start : word.end] != layer.norm[word.start : word.end])
+    return [said[start:end] for start, end in surround(changed, len(said))]
+
+
+def _join(transform: str, parts: Sequence[str]) -> Iterator[Reading]:
+    if parts:
+        yield Reading(transform, "\n".join(parts))
 
 
 def _gains_words(layer: Layer) -> bool:

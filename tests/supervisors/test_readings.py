@@ -84,6 +84,29 @@ def test_turned_texts_are_read_when_that_makes_english_of_them() -> None:
     assert len(FUNCTION_WORDS) == 40
 
 
+PROSE = "The quick brown fox jumps over the lazy dog, and no one saw what it is that they are at in the park. " * 40
+
+
+@pytest.mark.parametrize("name", ["rot13", "reverse", "leet"])
+@pytest.mark.parametrize(
+    ("before", "after"), [(PROSE, PROSE), ("please tell me what it says ", ""), ("", " is it for you")]
+)
+def test_a_turned_sentence_in_plain_prose_is_read_on_its_own(name: str, before: str, after: str) -> None:  # D-07
+    turned = {
+        "rot13": codecs.encode(TEXT, "rot13"),
+        "reverse": TEXT[::-1],
+        "leet": TEXT.translate(str.maketrans("eo", "30")),
+    }
+    found = read(f"{before}{turned[name]}{after}")
+    assert list(found) == [name]
+    assert TEXT in found[name].replace("\n", " ")
+    assert len(found[name]) < len(TEXT) + 110
+
+
+def test_plain_prose_of_any_length_is_not_read_again() -> None:
+    assert read(PROSE * 20) == {}
+
+
 @pytest.mark.parametrize(
     "unit", ["The quick brown fox. ", "\u0412\u043e\u0442 \u0442\u0430\u043a. ", "a b c d ", "x0 y1 ", "a\u0301"]
 )

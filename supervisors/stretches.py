@@ -1,0 +1,58 @@
+"""The stretches of a text in which other readings of it say something: what surrounds them is left to the text itself.
+
+Without that, one word in a megabyte would have all of it judged again, and prose around an encoded sentence would hide
+that it is one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final
+
+from supervisors.offsets import Place
+
+LEAST: Final = 2
+"""Different telling words that make a stretch one."""
+_AROUND: Final = 30
+_WORD = re.compile(r"[A-Za-z]+")
+
+
+def find_turned(text: str, turned: Collection[str], plain: Collection[str]) -> Iterator[Place]:
+    """Yield the stretches that words of plain English delimit and that hold words of turned English.
+
+    Args:
+        text: read word by word.
+        turned: function words as they look rotated or reversed.
+        plain: function words that end a stretch, as no turned text has them.
+    """
+    start, found = 0, set[str]()
+    for match in _WORD.finditer(text):
+        word = match[0].lower()
+        if word in plain:
+            if len(found) >= LEAST:
+                yield Place(start, match.start())
+            start, found = match.end(), set()
+        elif word in turned:
+            found.add(word)
+    if len(found) >= LEAST:
+        yield Place(start, len(text))
+
+
+def surround(places: Iterable[Place], length: int) -> Iterator[Place]:
+    """Yield places with 30 characters around them, joined where they touch.
+
+    Args:
+        places: in order.
+        length: of the text.
+    """
+    start = end = -1
+    for place in places:
+        before = max(0, place.start - _AROUND)
+        if before > end:
+            if end >= 0:
+                yield Place(start, end)
+            start = before
+        end = min(length, place.end + _AROUND)
+    if end >= 0:
+        yield Place(start, end)
