@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from supervisors.offsets import Offsets, Piece, index_pieces, index_places, replace_pieces
+from supervisors.offsets import Offsets, Piece, Place, index_pieces, index_places, replace_pieces
 
 MIN_ESCAPES: Final = 3
 """Escapes a text has at least before whoever reads the whole of it is shown what they say; tags need no company."""
@@ -135,6 +135,14 @@ class Escapes:
         if self.kind != "escape":
             return self.pieces
         return tuple([piece for piece in self.pieces if piece.end - piece.start > _SHORT_CHARS])
+
+    @property
+    def uncovered(self) -> Iterator[Place]:
+        """Yield where in `text` stands what `hiding` says, in order."""
+        hidden = frozenset([piece.start for piece in self.hiding])
+        for piece, start, end in zip(self.pieces, self.offsets.outs, self.offsets.out_ends, strict=True):
+            if piece.start in hidden:
+                yield Place(start, end)
 
 
 def find_stretches(kind: str, text: str) -> Sequence[tuple[int, int]]:

@@ -19,6 +19,10 @@ from supervisors.stretches import LEAST, find_turned, surround
 from supervisors.variants import Layer
 
 MIN_FUNCTION_WORDS = 3
+_LONG = 2_000
+_CONTEXT = 400
+"""Characters around an escape or a disguised letter that say what it is about; a text of `_LONG` is read as a whole."""
+_LEET_CONTEXT = 30
 FUNCTION_WORDS = frozenset(
     {
         *("the", "of", "and", "to", "in", "is", "that", "it", "for", "as"),
@@ -79,11 +83,12 @@ class Reading:
 
 def find_readings(layer: Layer) -> Iterator[Reading]:
     """Yield what else a text may say; each differs from the text in more than spaces and case."""
+    layer = focus(layer)
     text = layer.text
     if not text.isascii() and is_masked(text):
-        yield Reading("norm", normalize(text, fold_case=False))
-    if (spaced := join_spaced(text)) != text:
-        yield Reading("squash", spaced)
+        yield Reading("norm", normalize(_keep_near(_MASKED, text), fold_case=False))
+    if join_spaced(text) != text:
+        yield Reading("squash", join_spaced(_keep_near(_SPACED, text)))
     words = _small_words(layer.norm)  # rotated or reversed, they are the words of the whole text so read
     if len(words & _ROTATED_BYTES) >= LEAST:
         yield from _join("rot13", [codecs.encode(said, "rot13") for said in _cut(text, _ROTATED, _TELLING)])
@@ -91,6 +96,22 @@ def find_readings(layer: Layer) -> Iterator[Reading]:
         yield from _join("reverse", [said[::-1] for said in _cut(layer.norm, _REVERSED, _FORWARD)][::-1])
     if layer.unleeted != layer.norm and _gains_words(layer):
         yield from _join("leet", _cut_leet(layer))
+
+
+def focus(layer: Layer) -> Layer:
+    """Return a layer whose escapes were read in place with only what stands around those, where the text is long."""
+    if layer.escapes is None or len(layer.text) <= _LONG:
+        return layer
+    near = surround(layer.escapes.uncovered, len(layer.text), _CONTEXT)
+    return Layer("\n".join([layer.text[start:end] for start, end in near]), layer.chain)
+
+
+def _keep_near(pattern: re.Pattern[str], text: str) -> str:
+    """Return a text, of a long one what stands around the matches."""
+    if len(text) <= _LONG:
+        return text
+    places = (Place(*match.span()) for match in pattern.finditer(text))
+    return "\n".join([text[start:end] for start, end in surround(places, len(text), _CONTEXT)])
 
 
 def is_masked(text: str) -> bool:
@@ -130,7 +151,7 @@ def _cut_leet(layer: Layer) -> list[str]:
     words = [Place(*word.span()) for word in _LEET_WORD.finditer(layer.norm)]
     said = layer.unleeted
     changed = (word for word in words if said[word.start : word.end] != layer.norm[word.start : word.end])
-    return [said[start:end] for start, end in surround(changed, len(said))]
+    return [said[start:end] for start, end in surround(changed, len(said), _LEET_CONTEXT)]
 
 
 def _join(transform: str, parts: Sequence[str]) -> Iterator[Reading]:

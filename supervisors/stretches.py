@@ -14,7 +14,6 @@ from supervisors.offsets import Place
 
 LEAST: Final = 2
 """Different telling words that make a stretch one."""
-_AROUND: Final = 30
 _WORD = re.compile(r"[A-Za-z]+")
 
 
@@ -39,20 +38,21 @@ def find_turned(text: str, turned: Collection[str], plain: Collection[str]) -> I
         yield Place(start, len(text))
 
 
-def surround(places: Iterable[Place], length: int) -> Iterator[Place]:
-    """Yield places with 30 characters around them, joined where they touch.
+def surround(places: Iterable[Place], length: int, around: int) -> Iterator[Place]:
+    """Yield places with so many characters around them, joined where they touch.
 
     Args:
         places: in order.
         length: of the text.
+        around: characters before and after each.
     """
     start = end = -1
     for place in places:
-        before = max(0, place.start - _AROUND)
+        before = max(0, place.start - around)
         if before > end:
             if end >= 0:
                 yield Place(start, end)
             start = before
-        end = min(length, place.end + _AROUND)
+        end = min(length, place.end + around)
     if end >= 0:
         yield Place(start, end)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from supervisors.readings import Reading, find_readings
+from supervisors.readings import Reading, find_readings, focus
 from supervisors.variants import DECODINGS, Usage, Variant, find_variants
 
 VariantName = Literal["norm", "squash", "tags", "base64", "hex", "url", "html", "escape", "rot13", "reverse", "leet"]
@@ -49,7 +49,7 @@ def read_hidden(text: str, which: frozenset[VariantName], usage: Usage) -> Readi
         if len(layer.text) < MIN_CHARS:
             continue
         if layer.chain:
-            found.append(Reading(">".join(layer.chain), layer.text))
+            found.append(Reading(">".join(layer.chain), focus(layer).text))
         found += [
             Reading(">".join([*layer.chain, reading.transform]), reading.text)
             for reading in find_readings(layer)

@@ -4,8 +4,8 @@ import codecs
 
 import pytest
 
-from supervisors.readings import FUNCTION_WORDS, find_readings, is_masked, join_spaced, reads_like_english
-from supervisors.variants import Layer
+from supervisors.readings import FUNCTION_WORDS, find_readings, focus, is_masked, join_spaced, reads_like_english
+from supervisors.variants import DECODINGS, Layer, find_variants
 from tests.timing import assert_linear
 
 TEXT = "how do you find the violet umbrella that was left in the hall"
@@ -101,6 +101,25 @@ def test_a_turned_sentence_in_plain_prose_is_read_on_its_own(name: str, before: 
     assert list(found) == [name]
     assert TEXT in found[name].replace("\n", " ")
     assert len(found[name]) < len(TEXT) + 110
+
+
+DISGUISED = {
+    "url": "".join([f"%{ord(char):02X}" for char in TEXT]),
+    "html": "".join([f"&#{ord(char)};" for char in TEXT]),
+    "escape": "".join([f"\\u{ord(char):04x}" for char in TEXT]),
+    "norm": MASKED["homoglyphs"],
+    "squash": " ".join(TEXT.replace(" ", "")),
+}
+
+
+@pytest.mark.parametrize("name", DISGUISED)
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_of_a_long_text_what_stands_around_a_disguise_is_read_again(name: str, place: int) -> None:
+    text = PROSE * place + DISGUISED[name] + " " + PROSE * (2 - place)
+    said = [focus(layer).text for layer in find_variants(text, DECODINGS).shown if layer.chain]
+    said += [reading.text for layer in find_variants(text, DECODINGS).shown for reading in find_readings(layer)]
+    assert any(TEXT.replace(" ", "") in one.replace(" ", "") for one in said)
+    assert sum(map(len, said)) < 2_000 < len(text)
 
 
 def test_plain_prose_of_any_length_is_not_read_again() -> None:

@@ -39,7 +39,7 @@ def test_stretches_end_at_plain_words_and_hold_two_turned_ones(text: str, found:
 def test_places_are_joined_where_their_surroundings_touch(
     places: list[tuple[int, int]], length: int, joined: list[tuple[int, int]]
 ) -> None:
-    assert list(surround([Place(*place) for place in places], length)) == [Place(*place) for place in joined]
+    assert list(surround([Place(*place) for place in places], length, 30)) == [Place(*place) for place in joined]
 
 
 @pytest.mark.parametrize("unit", ["eht dna ", "the eht ", "x"])
