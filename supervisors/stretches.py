@@ -25,7 +25,8 @@ def find_turned(text: str, turned: Collection[str], plain: Collection[str]) -> I
         turned: function words as they look rotated or reversed.
         plain: function words that end a stretch, as no turned text has them.
     """
-    start, found = 0, set[str]()
+    start = 0
+    found: set[str] = set()
     for match in _WORD.finditer(text):
         word = match[0].lower()
         if word in plain:
