@@ -32,7 +32,8 @@ def find_turned(text: str, turned: Collection[str], plain: Collection[str]) -> I
         if word in plain:
             if len(found) >= LEAST:
                 yield Place(start, match.start())
-            start, found = match.end(), set()
+            start = match.end()
+            found.clear()
         elif word in turned:
             found.add(word)
     if len(found) >= LEAST:
