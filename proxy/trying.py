@@ -223,6 +223,7 @@ def describe(assessment: Assessment) -> Mapping[str, object]:
         "categories": list(verdict.categories),
         "transform": verdict.transform,
         "spans": [[span.path, span.start, span.end, span.category] for span in verdict.spans],
+        "rest": str(verdict.rest) if verdict.rest is not None else None,
         "seconds": round(assessment.seconds, 4),
         "extras": dict(verdict.extras),
     }
