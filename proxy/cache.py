@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import astuple, dataclass, replace
 from hashlib import sha256
 from time import monotonic
+from types import MappingProxyType
 from typing import Any, Literal
 
 from proxy.declared import CacheConfig
-from supervisors.nesting import may_redact
-from supervisors.types import Assessment, Context, Exchange, Label, Segment, Supervisor, Verdict
+from supervisors.nesting import let_through
+from supervisors.types import Assessment, Context, Exchange, Label, Passing, Scope, Segment, Supervisor, Verdict
 
 OnLookup = Callable[[str, Literal["miss", "expired"]], None]
 
@@ -55,16 +56,17 @@ class VerdictCache:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def key(self, exchange: Exchange, caller: str, *, redacts: bool = False) -> bytes:
+    def key(self, exchange: Exchange, caller: str, mild: Mapping[Scope, Passing] = MappingProxyType({})) -> bytes:
         """Return the digest of everything a verdict may depend on.
 
         Args:
             exchange: what is judged.
             caller: name of the key; callers share nothing unless the scope is ``global``.
-            redacts: the verdict was asked for where it may lead to a redaction; others may name no places.
+            mild: what becomes of findings where the verdict is asked for: where they may pass, more is asked.
         """
         scope = caller if self._settings.scope == "key" else None
-        head = [_FORMAT, self._name, self._version, scope, exchange.stage, exchange.choice, exchange.model, redacts]
+        head = [_FORMAT, self._name, self._version, scope, exchange.stage, exchange.choice, exchange.model]
+        head.append(sorted(mild.items()))
         texts = [[_parts(segment) for segment in side] for side in (exchange.request, exchange.reply)]
         signals = [astuple(signal) for signal in exchange.signals]
         return sha256(json.dumps([head, texts, signals]).encode()).digest()
@@ -116,7 +118,7 @@ class Cached:
         """
         if not exchange.complete or any(segment.media is not None for segment in _segments(exchange)):
             return await self._supervisor.assess(exchange, context)
-        key = self._cache.key(exchange, self._caller, redacts=may_redact(context))
+        key = self._cache.key(exchange, self._caller, let_through(context))
         found = self._cache.find(key)
         if found is not None:
             return found

@@ -23,11 +23,11 @@ from proxy.wire.errors import RequestError, invalid
 from supervisors.light import light_dataclass
 from supervisors.nesting import want_signals
 from supervisors.opaque import HistoryCheck, OpaqueCheck, ToolCheck
-from supervisors.types import Scope, Stage, Supervisor
+from supervisors.scopes import SCOPES
+from supervisors.types import Passing, Scope, Stage, Supervisor
 
 _UNSAFE_ORDER: Sequence[OnUnsafe] = ("log", "redact", "block")
 _MODE_ORDER: Sequence[Mode] = ("shadow", "parallel", "blocking")
-_SCOPES: Sequence[Scope] = ("conversation", "system", "tool_def")
 _LONGEST_NAME = 256
 """Characters of a model name that a plan is kept for: names come from callers."""
 
@@ -62,6 +62,7 @@ class StagePlan:
         wants_signals: one of its supervisors reads what the provider says of its own filters.
         selves: the supervisors that ask the model itself.
         deciding: policy and mode of every decision that is made when all of them have judged.
+        let_through: by scope, the mildest thing that becomes of a finding there, where that is not a block.
         redacts: a verdict of this stage can lead to a redaction.
     """
 
@@ -80,6 +81,7 @@ class StagePlan:
     wants_signals: bool = field(init=False)
     selves: frozenset[str] = field(init=False)
     deciding: tuple[tuple[str, bool], ...] = field(init=False)
+    let_through: Mapping[Scope, Passing] = field(init=False)
     redacts: bool = field(init=False)
 
     def __post_init__(self) -> None:  # once a plan, not once a request
@@ -90,9 +92,14 @@ class StagePlan:
         object.__setattr__(self, "selves", selves)
         object.__setattr__(self, "deciding", self.deciding_of(self.names))
         rules = [rule for rule in self.rules.values() if rule.enforce]
-        object.__setattr__(
-            self, "redacts", any("redact" in (rule.on_unsafe, *rule.on_scope.values()) for rule in rules)
-        )
+        actions = [{rule.unsafe_action(scope) for rule in rules} for scope in SCOPES]
+        mildest: dict[Scope, Passing] = {
+            scope: "log" if "log" in found else "redact"
+            for scope, found in zip(SCOPES, actions, strict=True)
+            if found & {"log", "redact"}
+        }
+        object.__setattr__(self, "let_through", mildest)
+        object.__setattr__(self, "redacts", any("redact" in found for found in actions))
 
     def deciding_of(self, names: Sequence[str]) -> tuple[tuple[str, bool], ...]:
         """Return policy and mode (true: enforcing) of every decision over the verdicts of these supervisors."""
@@ -355,7 +362,7 @@ def _merge_rule(supervisor: str, held: Sequence[tuple[str, StagePolicy]], *, enf
     policies = [policy for _, policy in held]
     on_unsafe: OnUnsafe = strictest(_UNSAFE_ORDER, (policy.unsafe_action for policy in policies))
     scopes: dict[Scope, OnUnsafe] = {}
-    for scope in _SCOPES:
+    for scope in SCOPES:
         action: OnUnsafe = strictest(_UNSAFE_ORDER, (_scope_action(policy, scope) for policy in policies))
         if action != on_unsafe:
             scopes[scope] = action

@@ -313,7 +313,7 @@ def _context_opener(chat: ChatService, config: Config) -> Callable[[], Callable[
         budget = Budget(limits.judge_calls_per_request, limits.judge_cost_usd_per_request)
 
         def open_context(plan: StagePlan) -> Context:
-            return chat.context(plan.timeout_s, budget, exhaustive=plan.exhaustive, redacts=plan.redacts)
+            return chat.context(plan.timeout_s, budget, exhaustive=plan.exhaustive, let_through=plan.let_through)
 
         return open_context
 

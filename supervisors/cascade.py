@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pydantic import BaseModel, Field, model_validator
@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, model_validator
 from supervisors import nesting
 from supervisors.ask import patience_s
 from supervisors.plugins import SupervisorEntry
+from supervisors.scopes import gravest
 from supervisors.types import (
     Assessment,
     Capability,
@@ -19,7 +20,8 @@ from supervisors.types import (
     Context,
     Exchange,
     Label,
-    Span,
+    Passing,
+    Scope,
     Stage,
     Supervisor,
     Verdict,
@@ -158,11 +160,11 @@ class Cascade(BaseModel, frozen=True, extra="forbid"):
         now = asyncio.get_running_loop().time
         end = now() + nesting.budget_s(self, context)
         exhaustive = nesting.is_exhaustive(self, context)
-        redacts = nesting.may_redact(context)
+        mild = nesting.let_through(context)
         members: list[Assessment] = []
-        course = _Course()
+        course = _Course(mild or nesting.NAMED, nesting.may_redact(context))
         for name, step in zip(self._names, self.steps, strict=True):
-            if not exhaustive and (course.ended if redacts else course.decided is not None):
+            if not exhaustive and (course.ended if mild else course.found):
                 members.append(Assessment(name, unknown(Cause.SKIPPED)))
                 course.skip()
                 continue
@@ -174,17 +176,19 @@ class Cascade(BaseModel, frozen=True, extra="forbid"):
 
 @dataclass(slots=True)
 class _Course:
-    """What the steps have come to: the verdict, and what later steps say of the rest once its finding is masked.
+    """What the steps have come to: what was found for certain, and what later steps say of the rest.
 
     Args:
-        decided: verdict of the first step that was certain.
-        spans: what it found, and what later steps found in the rest.
-        ended: a step was certain that the rest is safe, unsafe or unknown.
-        last: latest verdict on the rest that was applicable; with no finding yet the rest is the whole text.
+        mild: in which scopes a text goes on with its finding masked or noted; the rest is for the next steps.
+        masks: places that are named may be masked.
+        found: the verdicts that were certain, all but the last unsafe.
+        ended: nothing is left for a next step.
+        last: latest verdict on the rest that was applicable; before any finding the rest is the whole text.
     """
 
-    decided: Verdict | None = None
-    spans: tuple[Span, ...] = ()
+    mild: Mapping[Scope, Passing]
+    masks: bool
+    found: list[Verdict] = field(default_factory=list[Verdict])
     ended: bool = False
     last: Verdict | None = None
 
@@ -194,11 +198,8 @@ class _Course:
             return
         if action == "next":
             self.last = verdict
-            return
-        certain = _relabel(verdict, action, name)
-        self.decided = self.decided or certain
-        self._find(certain)
-        self.ended = not certain.spans
+        else:
+            self._find(_relabel(verdict, action, name))
 
     def skip(self) -> None:
         """Note that a step is not asked."""
@@ -206,21 +207,32 @@ class _Course:
             self.last = self.last or unknown(Cause.SKIPPED)
 
     def _find(self, verdict: Verdict) -> None:
-        """Note what was found with its places: masked, and the rest is for the next steps."""
-        self.spans += verdict.spans
-        self.last = verdict if not verdict.spans else unknown(verdict.rest) if verdict.rest else None
+        self.found.append(verdict)
+        goes_on = verdict.label is Label.UNSAFE and nesting.passes(verdict, self.mild)
+        self.ended = not goes_on
+        self.last = verdict if not goes_on else unknown(verdict.rest) if verdict.rest else None
 
     def conclude(self) -> Verdict:
-        """Return the verdict: of the first that was certain, else of the last that was applicable.
+        """Return the verdict: of the first step that was certain, else of the last that was applicable.
 
         It names places only where no later step takes for unsafe what masking them leaves.
         """
-        if self.decided is None:  # a label resolves earlier unknowns, nothing else does
+        if not self.found:  # a label resolves earlier unknowns, nothing else does
             return self.last or unknown(Cause.SKIPPED)
-        if self.last is not None and self.last.spans:
+        if not self.ended and self.last is not None and self.last.label is Label.UNSAFE:
             self._find(self.last)
-        spans = () if self.last is not None and self.last.label is Label.UNSAFE else tuple(dict.fromkeys(self.spans))
-        return replace(self.decided, spans=spans, rest=self.last.cause if spans and self.last is not None else None)
+        first, bad = self.found[0], [verdict for verdict in self.found if verdict.label is Label.UNSAFE]
+        if first.label is not Label.UNSAFE:
+            return first
+        stopped = self.masks and self.last is not None and self.last.label is Label.UNSAFE
+        spans = () if stopped else tuple(dict.fromkeys([span for verdict in bad for span in verdict.spans]))
+        return replace(
+            first,
+            categories=tuple(dict.fromkeys([name for verdict in bad for name in verdict.categories])),
+            spans=spans,
+            scope=gravest([verdict.scope for verdict in bad]),
+            rest=self.last.cause if self.last is not None else None,
+        )
 
 
 async def _ask_until(name: str, supervisor: Supervisor, exchange: Exchange, context: Context, end: float) -> Assessment:

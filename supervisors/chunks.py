@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from supervisors.ask import to_unknown
 from supervisors.errors import ChatError, ReplyError
 from supervisors.narrowing import Narrowing, select
+from supervisors.scopes import SCOPES, rank
 from supervisors.transcript import Cutting, Window, count_windows, cut_windows, is_media
 from supervisors.types import Cause, Exchange, Label, Scope, Segment, Tokens, Verdict, join_causes, unknown
 
@@ -58,7 +59,7 @@ async def _judge_windows(
     windows: Sequence[Window], judge: Callable[[Window], Awaitable[Verdict]], *, parallel: int, exhaustive: bool
 ) -> list[Verdict]:
     verdicts: list[Verdict | None] = [None] * len(windows)
-    settled = False
+    settled = len(SCOPES)  # windows of this rank and milder ones are not needed any more
     slots = asyncio.Semaphore(parallel)  # keeps the calls for one view from flooding the backend
     tasks: list[asyncio.Task[None]] = []
 
@@ -68,16 +69,19 @@ async def _judge_windows(
             verdict = await attempt(judge(window))
         verdicts[index] = replace(verdict, scope=window.scope if verdict.label is Label.UNSAFE else None)
         if verdict.label is Label.UNSAFE and not exhaustive:
-            settled = True
-            for task in tasks:
-                if task is not asyncio.current_task():
+            settled = min(settled, rank(window.scope))  # a finding in a milder scope may be let through
+            for other, task in zip(windows, tasks, strict=True):
+                if task is not asyncio.current_task() and rank(other.scope) >= settled:
                     task.cancel()
 
     async with asyncio.TaskGroup() as group:
         tasks.extend([group.create_task(judge_one(index, window)) for index, window in enumerate(windows)])
     # A call that was cancelled by nobody here has failed: only a window that was not needed may be skipped.
-    missing = unknown(Cause.SKIPPED) if settled else unknown(Cause.ERROR, detail="cancelled")
-    return [verdict or missing for verdict in verdicts]
+    skipped, failed = unknown(Cause.SKIPPED), unknown(Cause.ERROR, detail="cancelled")
+    return [
+        verdict or (skipped if rank(window.scope) >= settled else failed)
+        for window, verdict in zip(windows, verdicts, strict=True)
+    ]
 
 
 async def attempt(call: Awaitable[Verdict]) -> Verdict:
@@ -104,6 +108,7 @@ def combine(verdicts: Sequence[Verdict]) -> Verdict:
     return replace(
         deciding,
         cause=join_causes(causes) if deciding.label is Label.UNKNOWN else None,
+        rest=join_causes(causes) if deciding.label is Label.UNSAFE and causes else None,
         score=None if deciding.label is Label.UNKNOWN and len(verdicts) > 1 else max(scores, default=None),
         categories=tuple(dict.fromkeys(categories)),
         tokens=_add_tokens(verdicts),
@@ -113,10 +118,10 @@ def combine(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def _deciding(verdicts: Sequence[Verdict]) -> int:
-    """Return the index of the first unsafe verdict, else of the unknown one with the gravest cause, else 0."""
-    labels = [verdict.label for verdict in verdicts]
-    if Label.UNSAFE in labels:
-        return labels.index(Label.UNSAFE)
+    """Return the index of the first unsafe verdict in the gravest scope, else of the gravest cause, else 0."""
+    bad = [index for index, verdict in enumerate(verdicts) if verdict.label is Label.UNSAFE]
+    if bad:
+        return min(bad, key=lambda index: rank(verdicts[index].scope))
     causes = [verdict.cause for verdict in verdicts]
     known = [cause for cause in causes if cause is not None]
     return causes.index(join_causes(known)) if known else 0

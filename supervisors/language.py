@@ -16,6 +16,7 @@ from supervisors.narrowing import Narrowing, Turns
 from supervisors.offload import Offload
 from supervisors.offsets import Place
 from supervisors.pieces import Piece, cut_pieces
+from supervisors.scopes import gravest
 from supervisors.spoken import Guess, guess_language, known_languages, latin_languages
 from supervisors.types import Capability, Cause, Context, Exchange, Kind, Role, Scope, Verdict, safe, unknown, unsafe
 
@@ -148,7 +149,7 @@ def _report(foreign: Sequence[tuple[Piece, Guess]]) -> Verdict:
         CATEGORY, score=max([min(1.0, guess.score) for _, guess in foreign]), spans=spans, transform=first.chain
     )
     languages = list(dict.fromkeys([guess.language for _, guess in foreign]))
-    return replace(verdict, scope=first.scope, extras={"languages": languages})
+    return replace(verdict, scope=gravest([piece.scope for piece, _ in foreign]), extras={"languages": languages})
 
 
 def cut_stretches(text: str) -> Iterator[Place]:

@@ -6,7 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
 from supervisors.ask import is_local, judged_stages, stream_capability
-from supervisors.types import Assessment, Capability, Context, Stage, Supervisor, Tokens
+from supervisors.scopes import SCOPES, rank
+from supervisors.types import Assessment, Capability, Context, Passing, Scope, Stage, Supervisor, Tokens, Verdict
+
+NAMED: Mapping[Scope, Passing] = dict.fromkeys(SCOPES, "redact")
+"""Stands for what is let through where nothing is: nobody masks anything, and the record may name what was found."""
 
 MAX_DEPTH = 4
 """Composites may nest this deep (G-31)."""
@@ -138,9 +142,29 @@ def is_exhaustive(supervisor: Supervisor, context: Context) -> bool:
     return bool(getattr(supervisor, "exhaustive", False) or getattr(context, "exhaustive", False))
 
 
+def let_through(context: Context) -> Mapping[Scope, Passing]:
+    """Return in which scopes a finding does not block: the text goes on, with the finding masked or noted.
+
+    Then those who were not asked yet have to judge the rest.
+    """
+    found: Mapping[Scope, Passing] = getattr(context, "let_through", {})
+    return found
+
+
 def may_redact(context: Context) -> bool:
-    """Say whether what is found may be masked and the rest let through: then those not asked have to judge the rest."""
-    return bool(getattr(context, "redacts", False))
+    """Say whether what is found may be masked."""
+    return "redact" in let_through(context).values()
+
+
+def passes(verdict: Verdict, mild: Mapping[Scope, Passing]) -> bool:
+    """Say whether a text with this finding may go on, and another one could still stop it.
+
+    What is only noted ends nothing where no graver scope has a stricter action: all that could follow is noted, too.
+    """
+    scope = verdict.scope or "conversation"
+    if mild.get(scope) == "redact":
+        return bool(verdict.spans)
+    return mild.get(scope) == "log" and any(mild.get(other) != "log" for other in SCOPES[: rank(scope)])
 
 
 def total_tokens(assessments: Sequence[Assessment]) -> Tokens | None:

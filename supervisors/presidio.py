@@ -19,6 +19,7 @@ from supervisors.pieces import cut_pieces
 from supervisors.pii import pii_patterns
 from supervisors.recognisers import load_engine
 from supervisors.scan import build_matcher, scan_segments
+from supervisors.scopes import gravest
 from supervisors.types import (
     Capability,
     Cause,
@@ -132,7 +133,9 @@ class Presidio(BaseModel):
         categories = dict.fromkeys([span.category for span in spans])
         gap = pieces.gap.cause if pieces.gap is not None else None
         verdict = unsafe(*categories, score=1.0, spans=spans, transform=found[0][2])
-        return replace(verdict, scope=found[0][1], rest=Cause.OVER_LIMIT if own.over_limit else gap)
+        return replace(
+            verdict, scope=gravest([scope for _, scope, _ in found]), rest=Cause.OVER_LIMIT if own.over_limit else gap
+        )
 
     def _analyse(self, text: str) -> Iterator[_Found]:
         results: Sequence[Any] = self._loaded.engine.analyze(text, language="en", entities=list(self.entities))

@@ -17,6 +17,7 @@ from supervisors.offload import Offload
 from supervisors.patterns import Pattern, compile_regex
 from supervisors.pii import pii_patterns
 from supervisors.scan import Finding, Matcher, Scan, build_matcher, scan_segments
+from supervisors.scopes import SCOPES, gravest
 from supervisors.secrets import secret_patterns, token_patterns
 from supervisors.types import (
     Capability,
@@ -42,9 +43,6 @@ PRESETS: Mapping[str, Callable[[], tuple[Pattern, ...]]] = {
     "tokens": token_patterns,
 }
 """Built-in sets by name; one pattern is named with a dot, e.g. ``pii.email``, those of ``tokens`` as of ``secrets``."""
-
-SCOPES: tuple[Scope, ...] = ("conversation", "system", "tool_def")
-"""All scopes; the verdict of several findings names the first of these that has one."""
 
 _THREAD_CHARS = 10_000
 _THREAD_STEPS = 20_000_000
@@ -262,7 +260,7 @@ def _report(scan: Scan) -> Verdict:
         spans=tuple([Span(f.path, f.start, f.end, f.category) for f in scan.findings]),
         rest=Cause.OVER_LIMIT if scan.over_limit else Cause.UNSUPPORTED if scan.unsupported else None,
         transform=scan.findings[0].chain,
-        scope=next(scope for scope in SCOPES if scope in by_scope),
+        scope=gravest(by_scope),
         extras=facts,
     )
 

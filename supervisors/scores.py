@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from supervisors.parsers.reading import Pair
+from supervisors.scopes import rank
 from supervisors.types import Cause, Label, TokenAlternatives, Tokens, Verdict, join_causes, unknown
 
 _MAX_ALTERNATIVES = 20
@@ -140,7 +141,7 @@ def combine_parts(parts: Sequence[Part], expected: int) -> Verdict:
     bad = [part for part in parts if part.verdict.label is Label.UNSAFE]
     vague = [part for part in parts if part.verdict.label is Label.UNKNOWN]
     group = bad or vague or parts
-    deciding = max(group, key=lambda part: -1.0 if part.verdict.score is None else part.verdict.score)
+    deciding = min(group, key=_order)
     if not bad and vague:
         wanted = join_causes([cast("Cause", part.verdict.cause) for part in vague])  # unknown always has a cause
         deciding = next(part for part in vague if part.verdict.cause is wanted)
@@ -150,12 +151,18 @@ def combine_parts(parts: Sequence[Part], expected: int) -> Verdict:
     return replace(
         _stamp(deciding),
         spans=tuple(dict.fromkeys(span for part in bad for span in part.verdict.spans)) if placed else (),
-        rest=join_causes([cast("Cause", part.verdict.cause) for part in vague]) if bad and placed and vague else None,
+        rest=join_causes([cast("Cause", part.verdict.cause) for part in vague]) if bad and vague else None,
         score=max(scores) if scores and (bad or not vague) else None,
         categories=tuple(found) if bad else deciding.verdict.categories,
         tokens=_sum_tokens(verdicts),
         cost=_sum_cost(verdicts),
     )
+
+
+def _order(part: Part) -> tuple[int, float]:
+    """Return what the deciding part has least of: it is in the gravest scope, and there has the highest score."""
+    score = part.verdict.score
+    return rank(part.verdict.scope), 1.0 if score is None else -score
 
 
 def _stamp(part: Part) -> Verdict:

@@ -17,6 +17,7 @@ from supervisors.nesting import is_exhaustive, may_redact
 from supervisors.offload import Stop, run_pieces
 from supervisors.offsets import Place
 from supervisors.pieces import Piece, find_pieces
+from supervisors.scopes import gravest
 from supervisors.secret import Secret
 from supervisors.similarity import Comparer, LocalEngine, Row, Search, check_engine, load_comparer
 from supervisors.types import (
@@ -260,6 +261,10 @@ class Topics(BaseModel):
             return gap or Verdict(Label.SAFE, score=score, extras=facts)
         spans = tuple([piece.to_span(near.name if denied else OFF_TOPIC) for piece, near in hits])
         categories = tuple(dict.fromkeys([span.category for span in spans]))
-        first = hits[0][0]
-        found = Verdict(Label.UNSAFE, None, score, categories, spans, transform=first.chain, scope=first.scope)
-        return replace(found, rest=gap.cause if gap is not None else None, extras=facts)
+        found = Verdict(Label.UNSAFE, None, score, categories, spans, transform=hits[0][0].chain)
+        return replace(
+            found,
+            scope=gravest([piece.scope for piece, _ in hits]),
+            rest=gap.cause if gap is not None else None,
+            extras=facts,
+        )

@@ -16,6 +16,7 @@ from supervisors.signals import Signal
 Stage = Literal["input", "output"]
 Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
 Scope = Literal["system", "tool_def", "conversation"]
+Passing = Literal["redact", "log"]
 Kind = Literal[
     "text",
     "reasoning",
@@ -177,11 +178,11 @@ class Verdict:
         score: risk in 0..1, higher is riskier, or None.
         categories: names in order of first appearance.
         spans: what to redact; empty when the supervisor cannot localise.
-        rest: beside a finding with spans, why there is no verdict on the rest of the text; None when it was judged.
+        rest: beside a finding, why there is no verdict on the rest of the text; None when it was judged.
         detail: short code such as ``tie``, ``quorum_miss``, ``truncated``.
         transform: variant chain that hit, e.g. ``base64>base64``.
         reason: free text, for the record only.
-        scope: scope of the finding.
+        scope: scope of the finding, the gravest of several (`supervisors.scopes`).
         tokens: sum over the calls made.
         cost: US dollars, None when unknown.
         cached: taken from the verdict cache.

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, StringConstraints, model_validator
@@ -13,6 +14,7 @@ from pydantic import BaseModel, Field, StringConstraints, model_validator
 from supervisors import nesting
 from supervisors.plugins import SupervisorEntry
 from supervisors.polling import Poll, Verdicts
+from supervisors.scopes import gravest
 from supervisors.tally import (
     Ballot,
     OnTie,
@@ -34,6 +36,8 @@ from supervisors.types import (
     Context,
     Exchange,
     Label,
+    Passing,
+    Scope,
     Span,
     Stage,
     Supervisor,
@@ -214,8 +218,10 @@ class Vote(BaseModel, frozen=True, extra="forbid"):
             outcome = self._count(asked, found)
         members = [found.get(name) or Assessment(name, Verdict(Label.UNKNOWN, Cause.SKIPPED)) for name in self.members]
         counted = _Counted(outcome, first.tied or outcome.tied, len(self.panel), len(asked))
-        rest = self.rule(asked)([_to_ballot(found[name].verdict, on_rest=True) for name in asked])
-        return _to_verdict(counted, members, rest)
+        mild = nesting.let_through(context) or nesting.NAMED
+        rest = self.rule(asked)([_to_ballot(found[name].verdict, mild) for name in asked])
+        placed = rest.label is not Label.UNSAFE or not nesting.may_redact(context)
+        return _to_verdict(counted, members, rest.cause, placed=placed)
 
     async def _poll(
         self, names: Sequence[str], exchange: Exchange, context: Context, seconds: float, *, exhaustive: bool
@@ -230,9 +236,10 @@ class Vote(BaseModel, frozen=True, extra="forbid"):
             # With a reserve an unknown outcome is not the end, and every vote still missing may matter.
             if outcome is None or (self.reserve and outcome.label is Label.UNKNOWN):
                 return False
-            if not nesting.may_redact(context) or outcome.label is not Label.UNSAFE:
+            mild = nesting.let_through(context)
+            if not mild or outcome.label is not Label.UNSAFE:
                 return True
-            return settled(rule, [_ballot(verdicts.get(name), on_rest=True) for name in names]) is not None
+            return settled(rule, [_ballot(verdicts.get(name), mild) for name in names]) is not None
 
         def in_flight(verdicts: Verdicts) -> int:
             ballots = [_ballot(verdicts.get(name)) for name in names]
@@ -282,18 +289,18 @@ def inconclusive(outcome: Outcome) -> bool:
     return outcome.label is Label.UNKNOWN and outcome.detail in ("tie", "quorum_miss")
 
 
-def _to_ballot(verdict: Verdict, *, on_rest: bool = False) -> Ballot:
-    """Return a vote, or the one on what is left when all that was found is masked.
+def _to_ballot(verdict: Verdict, mild: Mapping[Scope, Passing] = MappingProxyType({})) -> Ballot:
+    """Return a vote, or the one on what is left of a text that goes on with its findings masked or noted.
 
-    Who said where the text is unsafe has no objection to the rest, if it was judged.
+    Whose finding lets the text go on has no objection to the rest, if that was judged.
     """
-    if on_rest and verdict.label is Label.UNSAFE and verdict.spans:
+    if verdict.label is Label.UNSAFE and nesting.passes(verdict, mild):
         return Ballot(Label.SAFE, 0.0) if verdict.rest is None else Ballot(Label.UNKNOWN, None, verdict.rest)
     return Ballot(verdict.label, verdict.score, verdict.cause)
 
 
-def _ballot(verdict: Verdict | None, *, on_rest: bool = False) -> Ballot | None:
-    return None if verdict is None else _to_ballot(verdict, on_rest=on_rest)
+def _ballot(verdict: Verdict | None, mild: Mapping[Scope, Passing] = MappingProxyType({})) -> Ballot | None:
+    return None if verdict is None else _to_ballot(verdict, mild)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,13 +311,14 @@ class _Counted:
     asked: int
 
 
-def _to_verdict(counted: _Counted, members: Sequence[Assessment], rest: Outcome) -> Verdict:
+def _to_verdict(counted: _Counted, members: Sequence[Assessment], rest: Cause | None, *, placed: bool) -> Verdict:
     """Return the verdict of a panel.
 
     Args:
         counted: its outcome.
         members: what each member said.
-        rest: the outcome for what is left when all that was found is masked.
+        rest: why there is no outcome for what is left when all that was found is masked.
+        placed: it names places: masking them leaves nothing that is unsafe by the same count.
     """
     verdicts = [member.verdict for member in members]
     answered = [verdict for verdict in verdicts if verdict.label is not Label.UNKNOWN]
@@ -318,17 +326,16 @@ def _to_verdict(counted: _Counted, members: Sequence[Assessment], rest: Outcome)
     # A verdict of safe carries no finding, whatever the minority found; that stays visible in `members`.
     objecting = [verdict for verdict in answered if verdict.label is Label.UNSAFE]
     finding = [] if counted.outcome.label is Label.SAFE else objecting
-    spans = () if rest.label is Label.UNSAFE else _join_spans(finding)
     return Verdict(
         counted.outcome.label,
         counted.outcome.cause,
         score=sum(scores) / len(scores) if scores else None,
         categories=tuple(dict.fromkeys([name for verdict in finding for name in verdict.categories])),
-        spans=spans,
-        rest=rest.cause if spans else None,
+        spans=_join_spans(finding) if placed else (),
+        rest=rest if counted.outcome.label is Label.UNSAFE else None,
         detail=counted.outcome.detail,
         transform=next((verdict.transform for verdict in finding if verdict.transform), None),
-        scope=next((verdict.scope for verdict in finding if verdict.scope), None),
+        scope=gravest([verdict.scope for verdict in finding]),
         tokens=nesting.total_tokens(members),
         cost=nesting.total_cost(members),
         members=tuple(members),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from supervisors.ask import ask
 from supervisors.errors import ChatError
-from supervisors.types import Assessment, ChatReply, ChatRequest, Endpoint, Exchange, Supervisor
+from supervisors.types import Assessment, ChatReply, ChatRequest, Endpoint, Exchange, Passing, Scope, Supervisor
 
 if TYPE_CHECKING:
     from supervisors.chat.service import ChatService
@@ -56,10 +57,11 @@ class ChatContext:
         deadline: loop time.
         budget: shared by the stages of one request.
         exhaustive: composites ask every member although their label is fixed (evaluation runs).
-        redacts: what a verdict finds may be masked and the rest let through, so that the rest needs a verdict, too.
+        let_through: by scope, what may become of a text with a finding there, where that is not a block: the text is
+            let through, with the finding masked or noted, so that the rest needs a verdict, too.
     """
 
-    __slots__ = ("_budget", "_deadline", "_loop", "_service", "exhaustive", "redacts")
+    __slots__ = ("_budget", "_deadline", "_loop", "_service", "exhaustive", "let_through")
 
     def __init__(
         self,
@@ -69,10 +71,10 @@ class ChatContext:
         budget: Budget,
         *,
         exhaustive: bool = False,
-        redacts: bool = False,
+        let_through: Mapping[Scope, Passing] = MappingProxyType({}),
     ) -> None:
         self.exhaustive = exhaustive
-        self.redacts = redacts
+        self.let_through = let_through
         self._service = service
         self._deadline = deadline
         self._budget = budget

@@ -9,6 +9,7 @@ import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TypeVar
 
 from supervisors.chat.breaker import Breaker, BreakerState
@@ -25,7 +26,7 @@ from supervisors.errors import (
     ReplyError,
 )
 from supervisors.transport import HttpClient, check_base_url
-from supervisors.types import ChatReply, ChatRequest, Endpoint, Tokens
+from supervisors.types import ChatReply, ChatRequest, Endpoint, Passing, Scope, Tokens
 
 log = logging.getLogger(__name__)
 
@@ -158,7 +159,12 @@ class ChatService:
         self._dependencies: dict[tuple[str, str, str], _Dependency] = {}
 
     def context(
-        self, timeout_s: float, budget: Budget | None = None, *, exhaustive: bool = False, redacts: bool = False
+        self,
+        timeout_s: float,
+        budget: Budget | None = None,
+        *,
+        exhaustive: bool = False,
+        let_through: Mapping[Scope, Passing] = MappingProxyType({}),
     ) -> ChatContext:
         """Return the context of one stage of one exchange.
 
@@ -166,13 +172,13 @@ class ChatService:
             timeout_s: until the stage's deadline.
             budget: shared by the stages of the request; None gives a fresh default one.
             exhaustive: composites ask every member although their label is fixed.
-            redacts: what a verdict finds may be masked and the rest let through.
+            let_through: by scope, what may become of a text with a finding there, where that is not a block.
         """
         loop = self._loop
         if loop is None:  # asked for once: finding it is a call of the kernel
             loop = self._loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
-        return ChatContext(self, loop, deadline, budget or Budget(), exhaustive=exhaustive, redacts=redacts)
+        return ChatContext(self, loop, deadline, budget or Budget(), exhaustive=exhaustive, let_through=let_through)
 
     @property
     def breaker_states(self) -> dict[str, BreakerState]:

@@ -23,6 +23,7 @@ from supervisors.embedded.views import has_unreadable, iterate_views, split_sent
 from supervisors.errors import ConfigError
 from supervisors.foreign import OnLanguage, mind_language
 from supervisors.offload import Offload, Stop
+from supervisors.scopes import rank
 from supervisors.types import Capability, Cause, Context, Exchange, Scope, Stage, Verdict, safe, unknown, unsafe
 from supervisors.variants import Usage
 
@@ -209,14 +210,16 @@ class EmbeddedGuard(BaseModel):
             found.doubtful = found.doubtful or z > self._doubts.get(head, z)
             if margin > 0:
                 found.flagged.add(head)
-                if margin > found.margin:
+                if (rank(scope), -margin) < (rank(found.scope), -found.margin) or found.scope is None:
                     found.margin, found.scope, found.transform = margin, scope, transform
 
     def _conclude(self, found: _Findings, *, unsupported: bool) -> Verdict:
         score = max(self._to_scores(found.logits).values(), default=None)
         if found.flagged:
             categories = [CATEGORIES[head] for head in self.heads if head in found.flagged]
-            verdict = replace(unsafe(*categories, score=score, transform=found.transform), scope=found.scope)
+            rest = Cause.OVER_LIMIT if found.over_limit else Cause.UNSUPPORTED if unsupported else None
+            verdict = unsafe(*categories, score=score, transform=found.transform)
+            verdict = replace(verdict, scope=found.scope, rest=rest)
         elif found.over_limit:
             verdict = unknown(Cause.OVER_LIMIT, detail="windows")
         elif unsupported:

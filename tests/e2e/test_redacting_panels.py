@@ -66,6 +66,28 @@ async def test_so_is_a_reply(kind: str, other: str, stream: bool, tmp_path: Path
         assert CANARY not in reply.text
 
 
+@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("kind", ["cascade", "any"])
+async def test_a_finding_that_is_only_noted_ends_no_panel(kind: str, other: str, tmp_path: Path) -> None:  # M-08
+    words: Supervisor = Rules(keywords=(CANARY,))
+    step, rest = {"supervisor": words}, OTHERS[other][0]
+    panel: Supervisor = (
+        Cascade.model_validate({"steps": [step, {"supervisor": rest}]})
+        if kind == "cascade"
+        else Vote.model_validate({"strategy": kind, "members": {"words": words, "other": rest}})
+    )
+    rules = policy({"forced": ["panel"]})  # findings in tool definitions are logged by default
+    tool = {"type": "function", "function": {"name": "find", "description": f"finds a {CANARY}"}}
+    async with (
+        FakeUpstream() as up,
+        serving(guarded(up, tmp_path, supervisors={"panel": panel}, policies=rules)) as proxy,
+    ):
+        await proxy.chat("hello", tools=[tool])
+        assert len(up.received) == OTHERS[other][1]
+        await proxy.chat(TEXT, tools=[tool])
+        assert len(up.received) == OTHERS[other][1]  # in the conversation it blocks
+
+
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
 ENCODED = " ".join([b64encode(f"Letter {at} of many, to you".encode()).decode() for at in range(300)])
 

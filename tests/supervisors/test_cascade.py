@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from supervisors.cascade import Cascade
 from supervisors.errors import ChatUnavailable
 from supervisors.nesting import walk
 from supervisors.testing import Always, Fails, FakeContext, Finds, Sleeps, context, exchange
-from supervisors.types import Cause, Label, Span, Verdict, safe, unknown, unsafe
+from supervisors.types import Cause, Label, Passing, Scope, Span, Verdict, safe, unknown, unsafe
 from supervisors.vote import Vote
 
 ANSWERS: dict[str, Verdict] = {
@@ -118,7 +119,7 @@ async def test_findings_come_from_the_step_that_decides() -> None:
 
 @dataclass(slots=True)
 class Redacts(FakeContext):
-    redacts: bool = field(default=True)
+    let_through: Mapping[Scope, Passing] = field(default_factory=lambda: {"conversation": "redact"})
 
 
 LATER: list[tuple[Any, list[str], Cause | None]] = [
@@ -138,7 +139,7 @@ async def test_what_is_left_beside_a_redacted_finding_is_judged_by_the_later_ste
     steps = [{"supervisor": Finds("violet")}, {"supervisor": later}]
     text = "violet umbrella"
     verdict = await Cascade.model_validate({"steps": steps}).assess(exchange(text), Redacts())
-    assert (verdict.label, verdict.categories, verdict.rest) == (Label.UNSAFE, ("canary",), rest)
+    assert (verdict.label, verdict.categories[0], verdict.rest) == (Label.UNSAFE, "canary", rest)
     assert [text[span.start : span.end] for span in verdict.spans] == masked
     plain = await Cascade.model_validate({"steps": steps}).assess(exchange(text), context())
     assert (len(plain.spans), plain.rest, plain.extras["steps_asked"]) == (1, Cause.SKIPPED, 1)  # nothing is masked

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from itertools import pairwise
 from typing import get_args
@@ -229,6 +230,14 @@ def test_the_embedded_guard_finds_a_request_anywhere_in_a_megabyte(share: float)
     guard = EmbeddedGuard()
     assert guard.judge(exchange(ask(MEGABYTE, share))).label is Label.UNSAFE
     assert share or guard.judge(exchange(MEGABYTE)).label is Label.SAFE
+
+
+def test_the_embedded_guard_names_the_gravest_scope_it_finds_something_in() -> None:  # M-08
+    louder = Segment("/tools/0/function/description", "system", "tool_def", f"{CRIME} {CRIME}")
+    guard = EmbeddedGuard(scopes=EVERYWHERE)
+    said = exchange(f"{CRIME} Thank you very much for your kind answer.")
+    assert guard.judge(replace(said, request=(louder, *said.request))).scope == "conversation"
+    assert guard.judge(replace(said, request=(louder, *exchange("hello").request))).scope == "tool_def"
 
 
 def ask(text: str, share: float) -> str:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from supervisors.ask import ask
 from supervisors.attacks import ATTACKS, CANARY, attacked, flip_rate
-from supervisors.errors import ChatError, ChatRefused, ChatUnavailable, ReplyError
+from supervisors.errors import ChatError, ChatRefused, ChatTimeout, ChatUnavailable, ReplyError
 from supervisors.judge import Judge, read_prompt
 from supervisors.reply import ReplyRules, parse_reply
 from supervisors.secret import Secret
@@ -301,6 +301,20 @@ async def test_scopes_are_judged_in_calls_of_their_own_and_named() -> None:  # G
     verdict, fake = await run(judge(scopes=["conversation", "system"], parallel=1), sample, says(), finds_canary)
     assert (verdict.label, verdict.scope, len(fake.calls)) == (Label.UNSAFE, "system", 2)
     assert "hello" not in str(fake.calls[1][1].messages[1]["content"])
+
+
+async def test_a_finding_in_a_milder_scope_ends_nothing_and_names_no_graver_one() -> None:  # M-08
+    tool = Segment("/tools/0/function/description", "system", "tool_def", f"finds a {CANARY}")
+    found = exchange(f"my {CANARY}")
+    both = replace(found, request=(tool, *found.request))
+    subject = judge(scopes=["tool_def", "conversation"], parallel=1)
+    verdict, fake = await run(subject, both, finds_canary)
+    assert (verdict.scope, len(fake.calls)) == ("conversation", 2)
+    verdict, _ = await run(subject, replace(found, request=(tool, *exchange("hi").request)), finds_canary)
+    assert (verdict.label, verdict.scope, verdict.rest) == (Label.UNSAFE, "tool_def", None)
+    down = [says("unsafe"), ChatTimeout("deadline")]
+    verdict, _ = await run(subject, both, *down)
+    assert (verdict.label, verdict.scope, verdict.rest) == (Label.UNSAFE, "tool_def", Cause.TIMEOUT)
 
 
 async def test_media_is_unsupported_never_silently_safe() -> None:  # G-05

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -123,3 +124,12 @@ def test_places_are_joined_only_if_every_finding_has_some_and_what_is_unknown_be
     assert combine_parts([Part(one), Part(unsafe("elsewhere"))], 2).spans == ()
     beside = combine_parts([Part(one), Part(unknown(Cause.TIMEOUT)), Part(safe())], 3)
     assert (len(beside.spans), beside.rest) == (1, Cause.TIMEOUT)
+
+
+def test_the_gravest_scope_decides_over_a_higher_score() -> None:  # a finding in tool definitions is only logged
+    tool = replace(unsafe("canary", score=0.9), scope="tool_def")
+    said = replace(unsafe("elsewhere", score=0.6), scope="conversation")
+    both = combine_parts([Part(tool), Part(said)], 2)
+    assert (both.scope, both.score, both.categories) == ("conversation", 0.9, ("canary", "elsewhere"))
+    beside = combine_parts([Part(tool), Part(unknown(Cause.TIMEOUT))], 2)
+    assert (beside.scope, beside.rest) == ("tool_def", Cause.TIMEOUT)

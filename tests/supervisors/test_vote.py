@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Literal
@@ -22,6 +22,8 @@ from supervisors.types import (
     Cause,
     Exchange,
     Label,
+    Passing,
+    Scope,
     Span,
     Supervisor,
     Tokens,
@@ -198,7 +200,7 @@ async def test_a_cost_that_is_partly_unknown_is_unknown() -> None:  # H-133
 
 @dataclass(slots=True)
 class Redacts(FakeContext):
-    redacts: bool = field(default=True)
+    let_through: Mapping[Scope, Passing] = field(default_factory=lambda: {"conversation": "redact"})
 
 
 DOWN = Fails(ChatUnavailable("down"))
