@@ -312,7 +312,7 @@ async def test_a_finding_in_a_milder_scope_ends_nothing_and_names_no_graver_one(
     assert (verdict.scope, len(fake.calls)) == ("conversation", 2)
     verdict, _ = await run(subject, replace(found, request=(tool, *exchange("hi").request)), finds_canary)
     assert (verdict.label, verdict.scope, verdict.rest) == (Label.UNSAFE, "tool_def", None)
-    down = [says("unsafe"), ChatTimeout("deadline")]
+    down: list[Answer] = [says("unsafe"), ChatTimeout("deadline")]
     verdict, _ = await run(subject, both, *down)
     assert (verdict.label, verdict.scope, verdict.rest) == (Label.UNSAFE, "tool_def", Cause.TIMEOUT)
 
