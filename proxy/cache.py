@@ -65,8 +65,8 @@ class VerdictCache:
             mild: what becomes of findings where the verdict is asked for: where they may pass, more is asked.
         """
         scope = caller if self._settings.scope == "key" else None
-        head = [_FORMAT, self._name, self._version, scope, exchange.stage, exchange.choice, exchange.model]
-        head.append(sorted(mild.items()))
+        where = [scope, exchange.stage, exchange.choice, exchange.model, sorted(mild.items())]
+        head = [_FORMAT, self._name, self._version, *where]
         texts = [[_parts(segment) for segment in side] for side in (exchange.request, exchange.reply)]
         signals = [astuple(signal) for signal in exchange.signals]
         return sha256(json.dumps([head, texts, signals]).encode()).digest()

@@ -116,7 +116,9 @@ class Presidio(BaseModel):
             return unknown(Cause.OVER_LIMIT, detail="max_chunks")
         segments = [segment for scope in self.scopes for segment in select(exchange, scope, narrowing)]
         own = scan_segments(segments, build_matcher(None, "pii", pii_patterns(), VARIANTS))
-        found = [(Span(one.path, one.start, one.end, one.category), one.scope, one.chain) for one in own.findings]
+        found: list[tuple[Span, Scope, str]] = [
+            (Span(one.path, one.start, one.end, one.category), one.scope, one.chain) for one in own.findings
+        ]
         said: dict[str, tuple[_Found, ...]] = {}
         for piece in (stop or Stop()).watch(pieces.found):
             if piece.text not in said:
