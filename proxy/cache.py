@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from proxy.declared import CacheConfig
 from supervisors.nesting import let_through
-from supervisors.types import Assessment, Context, Exchange, Label, Passing, Scope, Segment, Supervisor, Verdict
+from supervisors.types import Assessment, Cause, Context, Exchange, Label, Passing, Scope, Segment, Supervisor, Verdict
 
 OnLookup = Callable[[str, Literal["miss", "expired"]], None]
 
@@ -85,8 +85,8 @@ class VerdictCache:
         return kept.verdict
 
     def keep(self, key: bytes, verdict: Verdict) -> None:
-        """Keep a verdict, stamped as what it will be when it is found; one that is unknown is not kept."""
-        if verdict.label is Label.UNKNOWN:
+        """Keep a verdict, stamped as what it will be when it is found; what is unknown, or in part, is not kept."""
+        if verdict.label is Label.UNKNOWN or verdict.rest not in (None, Cause.SKIPPED):
             return
         self._kept[key] = _Kept(replace(_spent(verdict), cached=True), self._clock() + self._settings.ttl_s)
         self._kept.move_to_end(key)

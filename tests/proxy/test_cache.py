@@ -82,6 +82,20 @@ async def test_an_unknown_verdict_is_never_kept(cause: Cause) -> None:
 SEGMENT = Segment("/messages/0/content", "user", "text", "hello")
 
 
+@pytest.mark.parametrize(("rest", "asked"), [(None, 1), (Cause.SKIPPED, 1), (Cause.TIMEOUT, 2)])
+async def test_a_finding_beside_what_nobody_has_judged_is_not_kept(rest: Cause | None, asked: int) -> None:
+    cache, _, _ = build()
+    panel = Counts(replace(unsafe("canary"), rest=rest))
+    for _ in range(2):
+        await ask(Cached(panel, cache, "ann"), "hello")
+    assert panel.asked == asked
+
+
+def test_where_a_finding_may_pass_another_verdict_is_asked_for() -> None:
+    cache, _, _ = build()
+    assert cache.key(exchange("x"), "ann") != cache.key(exchange("x"), "ann", {"tool_def": "log"})
+
+
 @pytest.mark.parametrize(
     "other",
     [
