@@ -25,19 +25,28 @@ def find_turned(text: str, turned: Collection[str], plain: Collection[str]) -> I
         turned: function words as they look rotated or reversed.
         plain: function words that end a stretch, as no turned text has them.
     """
-    start = 0
+    start = first = last = 0
     found: set[str] = set()
     for match in _WORD.finditer(text):
         word = match[0].lower()
         if word in plain:
             if len(found) >= LEAST:
-                yield Place(start, match.start())
+                yield _trim(text, Place(start, match.start()), Place(first, last))
             start = match.end()
             found.clear()
         elif word in turned:
+            first = first if found else match.start()
+            last = match.end()
             found.add(word)
     if len(found) >= LEAST:
-        yield Place(start, len(text))
+        yield _trim(text, Place(start, len(text)), Place(first, last))
+
+
+def _trim(text: str, place: Place, telling: Place) -> Place:
+    """Return a stretch without the rest of the lines that plain words begin and end, unless telling words are there."""
+    begin = text.find("\n", place.start, telling.start) + 1 if place.start > 0 else 0
+    end = text.rfind("\n", telling.end, place.end) if place.end < len(text) else -1
+    return Place(begin or place.start, place.end if end < 0 else end)
 
 
 def surround(places: Iterable[Place], length: int, around: int) -> Iterator[Place]:

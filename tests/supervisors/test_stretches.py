@@ -19,6 +19,8 @@ PLAIN = {"the", "and", "of"}
         ("see the cat: eht tac dna eht god and so on", [" cat: eht tac dna eht god "]),
         ("EHT tac DNA the eht tac", ["EHT tac DNA "]),  # one telling word is no stretch
         ("eht eht eht", []),  # nor is one that is said thrice
+        ("the request\neht dna tac\ntac\nsay of it", ["eht dna tac\ntac"]),  # the rest of plain lines is left out
+        ("the eht\ntac dna\n", [" eht\ntac dna\n"]),
         ("eht dna the fo dna", ["eht dna ", " fo dna"]),
     ],
 )
